@@ -1,0 +1,293 @@
+"""Every error that crosses the wire or reaches a user, as one tree.
+
+::
+
+    TiremoteError
+    ├── ProtocolError            the message itself is wrong: shape, type, size, op
+    │   ├── VersionMismatch      no protocol version is spoken by both sides
+    │   └── PayloadTooLarge      a frame, a payload or a session's budget is over its limit
+    ├── UnsupportedType          a value or dtype that the wire does not carry
+    ├── CompileError             source does not parse, load or compile; nothing was replaced
+    ├── KernelArgumentError      an argument was refused before the launch
+    ├── KernelRuntimeError       the user's code raised while it ran
+    ├── EngineError              the process that owns Taichi was lost, or never came up
+    │   ├── EngineCrashed        it died, or a device error poisoned it
+    │   ├── Interrupted          somebody asked for the request to be stopped
+    │   └── DeadlineExceeded     the request ran longer than it was given
+    ├── OutOfMemory              host or device memory is exhausted
+    ├── UnknownName              no such unit, kernel, array, attribute or session
+    ├── StaleHandle              the handle is from before a crash, or was cleaned up
+    ├── Refused                  well understood, and not done: a limit, a policy, a state
+    ├── WorkerUnreachable        nothing is heard from the worker any more
+    ├── Unauthorized             the worker does not admit this key, or not to this session
+    └── InternalError            a fault of tiremote itself; its log has the stack
+
+An error carries data, not only text: on the wire it is ``code``, ``message`` and the attributes that its
+class names in ``carries``. A code that this version does not know arrives as `TiremoteError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceFrame:
+    """One place in the user's own source. ``line`` and ``column`` count from 1; ``column`` 0: the whole line."""
+
+    unit: str
+    version: int
+    function: str
+    line: int
+    column: int
+    end_column: int
+    text: str
+
+    def __str__(self) -> str:
+        head = f'  in "{self.unit}" version {self.version}, line {self.line}'
+        if self.function:
+            head += f", in {self.function}"
+        body = self.text.expandtabs(4)
+        stripped = body.lstrip()
+        lines = [head, f"    {stripped}"]
+        if self.column > 0 and stripped:
+            # Columns count characters of the raw line: what a tab or a cut indent moved has to move the caret too.
+            cut = len(body) - len(stripped)
+            start = max(len(self.text[: self.column - 1].expandtabs(4)) - cut, 0)
+            end = max(len(self.text[: max(self.end_column, self.column) - 1].expandtabs(4)) - cut, start + 1)
+            lines.append("    " + " " * start + "^" * (end - start))
+        return "\n".join(lines)
+
+
+class TiremoteError(Exception):
+    """The root. ``message`` is one line: what came, what was expected, what to do."""
+
+    code: ClassVar[str] = "error"
+    carries: ClassVar[tuple[str, ...]] = ()
+
+    message: str
+
+    def __init__(self, message: str, **data: Any) -> None:
+        super().__init__(message)
+        unknown = data.keys() - set(self.carries)
+        if unknown:
+            raise TypeError(f"{type(self).__name__} carries {self.carries}, not {sorted(unknown)}")
+        self.message = message
+        for name, value in data.items():
+            setattr(self, name, value)
+
+    def data(self) -> dict[str, Any]:
+        """The attributes that travel with the message."""
+        return {name: getattr(self, name) for name in self.carries}
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.message, self.data())
+
+
+def _rebuild(cls: type[TiremoteError], message: str, data: dict[str, Any]) -> TiremoteError:
+    return cls(message, **data)
+
+
+class _SourceError(TiremoteError):
+    """Shared by the errors that point into the user's text, outermost frame first."""
+
+    carries = ("frames",)
+    frames: tuple[SourceFrame, ...] = ()
+
+    @property
+    def line(self) -> int | None:
+        """The line, from 1, of the innermost frame, or None where no line is known."""
+        return self.frames[-1].line if self.frames else None
+
+    @property
+    def column(self) -> int | None:
+        """The column, from 1, of the innermost frame, or None where no column is known."""
+        return (self.frames[-1].column or None) if self.frames else None
+
+    def __str__(self) -> str:
+        return "\n".join([self.message, *map(str, self.frames)])
+
+
+class ProtocolError(TiremoteError):
+    """The message is malformed, of a wrong type, or of an unknown op."""
+
+    code = "protocol"
+
+
+class VersionMismatch(ProtocolError):
+    """No protocol version is spoken by both sides; ``supported`` is the peer's (lowest, highest)."""
+
+    code = "version"
+    carries = ("supported",)
+    supported: tuple[int, int] | None = None
+
+
+class PayloadTooLarge(ProtocolError):
+    """``size`` bytes came where at most ``limit`` are taken."""
+
+    code = "too-large"
+    carries = ("size", "limit")
+    size: int | None = None
+    limit: int | None = None
+
+
+class UnsupportedType(TiremoteError):
+    """A value or dtype that the wire does not carry: object, complex, structured, longdouble, datetime."""
+
+    code = "unsupported-type"
+
+
+class CompileError(_SourceError):
+    """The source does not parse, load or compile. What was loaded before stays as it was."""
+
+    code = "compile"
+
+
+class KernelArgumentError(_SourceError):
+    """An argument was refused before the launch; ``parameter`` names it where one is at fault."""
+
+    code = "argument"
+    carries = ("parameter", "frames")
+    parameter: str | None = None
+
+
+class KernelRuntimeError(_SourceError):
+    """The user's code raised while it ran; ``type`` is the name of the exception it raised."""
+
+    code = "runtime"
+    carries = ("type", "frames")
+    type: str | None = None
+
+
+class EngineError(TiremoteError):
+    """The engine was replaced. ``restored`` names what is there again, ``lost`` what is not."""
+
+    code = "engine"
+    carries = ("request", "restored", "lost")
+    request: str | int | None = None
+    restored: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.restored:
+            parts.append(f"reloaded: {_few(self.restored)}")
+        if self.lost:
+            parts.append(f"lost: {_few(self.lost)}")
+        return "; ".join(parts)
+
+
+class EngineCrashed(EngineError):
+    """It died or was poisoned while ``request`` ran; ``signal`` such as ``SIGSEGV``, None for an exit."""
+
+    code = "crashed"
+    carries = ("signal", *EngineError.carries)
+    signal: str | None = None
+
+
+class Interrupted(EngineError):
+    """The request was stopped on demand, or because another was that had to be."""
+
+    code = "interrupted"
+
+
+class DeadlineExceeded(EngineError):
+    """The request ran longer than ``deadline`` seconds and was stopped."""
+
+    code = "deadline"
+    carries = ("deadline", *EngineError.carries)
+    deadline: float | None = None
+
+
+class OutOfMemory(TiremoteError):
+    """``requested`` and ``available`` are bytes, None where the backend does not tell."""
+
+    code = "memory"
+    carries = ("requested", "available")
+    requested: int | None = None
+    available: int | None = None
+
+
+class UnknownName(TiremoteError, LookupError):
+    """Nothing of that name; ``known`` lists what there is."""
+
+    code = "unknown-name"
+    carries = ("name", "known")
+    name: str | None = None
+    known: tuple[str, ...] = ()
+
+
+class StaleHandle(TiremoteError):
+    """The handle's object is gone: lost with an engine, or cleaned up."""
+
+    code = "stale-handle"
+    carries = ("handle",)
+    handle: str | None = None
+
+
+class Refused(TiremoteError):
+    """Understood and not done: a limit of the worker, a state, a policy."""
+
+    code = "refused"
+
+
+class WorkerUnreachable(TiremoteError):
+    """Nothing was heard from the worker for longer than the client waits."""
+
+    code = "unreachable"
+
+
+class Unauthorized(TiremoteError):
+    """The worker does not admit this key, or not to this session."""
+
+    code = "unauthorized"
+
+
+class InternalError(TiremoteError):
+    """A fault of tiremote itself; the worker's log has the stack."""
+
+    code = "internal"
+
+
+def _few(names: tuple[str, ...], most: int = 8) -> str:
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def _tree(cls: type[TiremoteError]) -> list[type[TiremoteError]]:
+    return [cls, *(found for child in cls.__subclasses__() for found in _tree(child))]
+
+
+#: Wire code to class. Private classes only share an implementation and never travel.
+BY_CODE: Mapping[str, type[TiremoteError]] = {
+    cls.code: cls for cls in _tree(TiremoteError) if not cls.__name__.startswith("_")
+}
+
+
+def error_from_wire(code: str, message: str, data: Mapping[str, Any]) -> TiremoteError:
+    """Builds the typed error. Unknown codes and unknown data survive as the root class and are dropped."""
+    cls = BY_CODE.get(code, TiremoteError)
+    kept = {name: _thaw(name, value) for name, value in data.items() if name in cls.carries}
+    return cls(message, **kept)
+
+
+def _thaw(name: str, value: Any) -> Any:
+    if name == "frames":
+        return tuple(SourceFrame(**frame) for frame in value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def error_data_to_wire(error: TiremoteError) -> dict[str, Any]:
+    """`TiremoteError.data` in plain msgpack types."""
+    return {name: _freeze(name, value) for name, value in error.data().items() if value is not None}
+
+
+def _freeze(name: str, value: Any) -> Any:
+    if name == "frames":
+        return [{field: getattr(frame, field) for field in SourceFrame.__slots__} for frame in value]
+    return list(value) if isinstance(value, tuple) else value

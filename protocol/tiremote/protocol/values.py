@@ -1,0 +1,98 @@
+"""What travels inside a header beyond plain msgpack: arrays, handles and scalars of exact width."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+
+from tiremote.protocol.dtypes import dtype_of, name_of
+from tiremote.protocol.errors import ProtocolError
+
+Order = Literal["C", "F"]
+Access = Literal["in", "out", "inout"]
+
+#: NumPy's own limit since 2.0.
+MAX_DIMENSIONS = 64
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ArrayDescriptor:
+    """An array whose bytes are buffer number ``buffer`` of the message, or nowhere (None: ``out`` arguments).
+
+    The bytes are the elements in C or Fortran ``order`` without gaps. ``access`` matters for the arguments of
+    a call: ``in`` is never sent back, ``out`` is not sent there, ``inout`` comes back where it changed.
+    ``writeable`` False: the caller's memory must not change, so a call that writes to it is refused.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    order: Order = "C"
+    buffer: int | None = None
+    access: Access = "inout"
+    writeable: bool = True
+
+    def __post_init__(self) -> None:
+        dtype_of(self.dtype)
+        if len(self.shape) > MAX_DIMENSIONS or not all(
+            isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in self.shape
+        ):
+            raise ProtocolError(f"an array's shape is at most {MAX_DIMENSIONS} sizes from 0, not {self.shape}")
+        if self.order not in ("C", "F"):
+            raise ProtocolError(f"an array's order is 'C' or 'F', not {self.order!r}")
+        if self.access not in ("in", "out", "inout"):
+            raise ProtocolError(f"an array's access is 'in', 'out' or 'inout', not {self.access!r}")
+        if self.buffer is not None and (isinstance(self.buffer, bool) or self.buffer < 0):
+            raise ProtocolError(f"a buffer's number counts from 0, not {self.buffer!r}")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole array."""
+        return prod(self.shape) * dtype_of(self.dtype).itemsize
+
+    def view(self, buffer: Any) -> np.ndarray:
+        """A read-only array over ``buffer``, without a copy. Raises `ProtocolError` where the size is not right."""
+        size = memoryview(buffer).nbytes
+        if size != self.nbytes:
+            raise ProtocolError(
+                f"an array of shape {self.shape} and dtype {self.dtype} is {self.nbytes} bytes, "
+                f"but its buffer {self.buffer} has {size}"
+            )
+        array = np.frombuffer(buffer, dtype=dtype_of(self.dtype)).reshape(self.shape, order=self.order)
+        array.flags.writeable = False
+        return array
+
+
+def describe_array(array: np.ndarray, *, access: Access = "inout") -> tuple[ArrayDescriptor, np.ndarray]:
+    """The descriptor (without buffer number) of any array, and a contiguous little-endian array to send.
+
+    The second is the caller's memory where that is contiguous, else a copy. Raises `UnsupportedType`.
+    """
+    name = name_of(array.dtype)
+    little = array.astype(dtype_of(name), copy=False)
+    order: Order = "F" if little.flags.f_contiguous and not little.flags.c_contiguous else "C"
+    # ascontiguousarray makes a 0-d array 1-d; the shape is the descriptor's.
+    flat = little if little.flags.contiguous or little.flags.c_contiguous else np.ascontiguousarray(little)
+    descriptor = ArrayDescriptor(
+        dtype=name, shape=array.shape, order=order, access=access, writeable=bool(array.flags.writeable)
+    )
+    return descriptor, flat
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Handle:
+    """Something that is kept on the worker for this session.
+
+    ``kind`` is ``ndarray``, ``field``, ``array`` (a host array) or ``object``. ``meta`` tells what the holder
+    needs to know of it (``dtype``, ``shape``, ``element_shape``, ``type``); it is not read when it comes back.
+    """
+
+    kind: str
+    id: str
+    meta: dict[str, Any] = field(default_factory=dict, compare=False, hash=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kind, str) or not isinstance(self.id, str) or not isinstance(self.meta, dict):
+            raise ProtocolError("a handle is [kind, id, meta]: two strings and a map")
