@@ -1,0 +1,137 @@
+"""What the worker tells about code and data: receipts, definitions, holdings, summaries. All frozen, all on the wire."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tiremote.protocol.values import Handle
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parameter:
+    """One parameter of a kernel or function. ``takes`` is readable: ``f32``, ``ndarray(f32, ndim=1)``, ``template``."""
+
+    name: str
+    takes: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Definition:
+    """One public name of a unit.
+
+    ``kind`` is ``kernel``, ``func``, ``function``, ``class``, ``field``, ``ndarray`` or ``value``.
+    ``checked``: the kernel was compiled when it was loaded (front end only, nothing was launched).
+    ``meta`` of fields and ndarrays: ``dtype``, ``shape``, ``element_shape``.
+    """
+
+    name: str
+    kind: str
+    line: int | None = None
+    parameters: tuple[Parameter, ...] = ()
+    returns: str | None = None
+    doc: str | None = None
+    checked: bool = False
+    meta: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        if self.kind in ("kernel", "func", "function"):
+            inside = ", ".join(f"{p.name}: {p.takes}" if p.takes else p.name for p in self.parameters)
+            return f"{self.name}({inside})" + (f" -> {self.returns}" if self.returns else "")
+        if self.kind in ("field", "ndarray"):
+            return f"{self.name}: {self.meta.get('dtype')} {tuple(self.meta.get('shape', ()))}"
+        return self.name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Receipt:
+    """What a load did. ``seconds`` is the worker's time; ``version`` counts from 1 for each unit."""
+
+    unit: str
+    version: int
+    unchanged: bool = False
+    definitions: tuple[Definition, ...] = ()
+    removed: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        shown = ", ".join(map(str, self.definitions)) or "nothing that can be called"
+        tail = " unchanged" if self.unchanged else ""
+        lines = [f"{self.unit} version {self.version}{tail}: {shown} ({self.seconds * 1e3:.0f} ms)"]
+        if self.removed:
+            lines.append(f"  no longer there: {', '.join(self.removed)}")
+        lines += [f"  warning: {text}" for text in self.warnings]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timing:
+    """Where the time of a request went, in seconds. ``launch`` includes the wait for the device."""
+
+    queue: float = 0.0
+    compile: float = 0.0
+    launch: float = 0.0
+    total: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Summary:
+    """Statistics of an array, made on the worker; NaNs are counted and left out of the rest.
+
+    ``minimum``, ``maximum`` and ``mean`` are None for an array without a number in it.
+    ``corners`` is the readable text of the first and last elements, as NumPy prints a long array.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    nbytes: int
+    minimum: float | int | None = None
+    maximum: float | int | None = None
+    mean: float | None = None
+    nan_count: int = 0
+    corners: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.dtype} {self.shape}, {self.nbytes:,} bytes"
+        if self.minimum is not None and self.mean is not None:
+            text += f", min {self.minimum:.6g}, mean {self.mean:.6g}, max {self.maximum:.6g}"
+        if self.nan_count:
+            text += f", {self.nan_count} NaN"
+        return f"{text}\n{self.corners}" if self.corners else text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnitHolding:
+    """A loaded unit, as ``describe`` lists it."""
+
+    unit: str
+    version: int
+    definitions: tuple[Definition, ...] = ()
+    source_bytes: int = 0
+    loaded_by: str | int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ArrayHolding:
+    """An array, field or object that is kept under a handle, as ``describe`` lists it.
+
+    ``label`` is the client's name for it. ``nbytes`` is 0 for objects.
+    """
+
+    handle: Handle
+    label: str | None = None
+    nbytes: int = 0
+    made_by: str | int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Description:
+    """What a session holds: the answer to ``describe``."""
+
+    session: str
+    generation: int
+    newest: str | None = None
+    units: tuple[UnitHolding, ...] = ()
+    arrays: tuple[ArrayHolding, ...] = ()
+    nbytes: int = 0
