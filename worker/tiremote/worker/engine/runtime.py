@@ -1,0 +1,308 @@
+"""The seam to Taichi: the only module of the project that imports it, and the only one that knows its insides.
+
+A `TaichiRuntime` stands for one of the runtimes of the Taichi family (``taichi``, ``gstaichi``, ``quadrants``).
+Nothing is imported before one is made, and a process makes at most one. Every method must be called on the
+thread that called `TaichiRuntime.init`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import io
+import os
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tiremote.protocol.errors import Refused
+from tiremote.worker.engine.device import cpu_name, cuda_device_name
+from tiremote.worker.engine.options import check_options
+from tiremote.worker.engine.snode_trees import SNodeTrees
+
+#: Names on the wire of what Taichi calls otherwise; every other primitive type has the same name in both.
+_WIRE_TO_TAICHI = {"bool": "u1"}
+_TAICHI_TO_WIRE = {taichi: wire for wire, taichi in _WIRE_TO_TAICHI.items()}
+
+PRIMITIVES = ("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64")
+
+#: What ``arch="auto"`` tries, best first. OpenGL and DirectX are left out: asking Taichi whether OpenGL is
+#: there ends the process where there is no display.
+_GPUS = ("cuda", "amdgpu", "metal", "vulkan")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RuntimeInfo:
+    """What came up: ``arch`` is the real one (``cpu``, ``cuda``, ...), ``device`` the name of the hardware."""
+
+    name: str
+    version: str
+    arch: str
+    device: str
+
+
+class TaichiRuntime:
+    """One imported runtime. ``ti`` is its module, ``tm`` its ``math``."""
+
+    def __init__(self, name: str = "taichi") -> None:
+        self.name = name
+        with _quiet_environment():
+            self.ti: Any = importlib.import_module(name)
+            self.tm: Any = importlib.import_module(f"{name}.math")
+        self.impl: Any = self.lang("impl")
+        self.core: Any = importlib.import_module(f"{name}._lib").core
+        self.trees = SNodeTrees(self)
+        self.info: RuntimeInfo | None = None
+
+    def lang(self, module: str) -> Any:
+        """A module of the runtime's ``lang`` package, such as ``kernel_impl``."""
+        return importlib.import_module(f"{self.name}.lang.{module}")
+
+    # Starting ---------------------------------------------------------------------------------------------
+
+    def init(self, options: Mapping[str, Any] | None = None) -> RuntimeInfo:
+        """Starts the runtime with a session's options; ``arch`` is ``auto`` where it is not given.
+
+        Raises `Refused` for an option that is unknown or of a bad value, and for an arch that is not there.
+        """
+        checked = check_options(dict(options or {}))
+        asked = checked.pop("arch", "auto")
+        for key in ("default_fp", "default_ip"):
+            if key in checked:
+                checked[key] = self.dtype_object(checked[key])
+        arch = self._choose_arch(asked)
+        with contextlib.redirect_stdout(io.StringIO()):
+            try:
+                self.ti.init(arch=getattr(self.ti, arch), log_level="error", **checked)
+            except Exception as error:
+                raise Refused(f"arch={asked!r} does not start here: {_one_line(error)}") from error
+        real = self.arch()
+        if real != arch:
+            raise Refused(f"arch={asked!r} was asked for, but the runtime started on {real!r}")
+        self.trees.watch()
+        self.info = RuntimeInfo(
+            name=self.name, version=self.version(), arch=real, device=self.device_name(real)
+        )
+        return self.info
+
+    def _choose_arch(self, asked: str) -> str:
+        if asked == "auto":
+            return next((arch for arch in _GPUS if self.has_arch(arch)), "cpu")
+        if not self.has_arch(asked):
+            real = self._choose_arch("auto")
+            raise Refused(
+                f"arch={asked!r} was asked for, but this machine has none; the runtime would start on {real!r}"
+            )
+        return asked
+
+    def has_arch(self, arch: str) -> bool:
+        """Whether this machine has a usable ``cuda``, ``vulkan``, ... (``cpu`` always)."""
+        if arch == "cpu":
+            return True
+        with _silenced(self.ti):
+            try:
+                return bool(getattr(self.core, f"with_{arch}")())
+            except Exception:
+                return False
+
+    def arch(self) -> str:
+        """The arch that runs now; both CPU families are ``cpu``."""
+        return self.arch_name(self.config().arch)
+
+    def arch_name(self, arch: Any) -> str:
+        """The name of one of the runtime's arch constants."""
+        return "cpu" if arch == self.ti.cpu else str(self.core.arch_name(arch))
+
+    def version(self) -> str:
+        return ".".join(str(part) for part in self.ti.__version__)
+
+    def device_name(self, arch: str) -> str:
+        """The name of the GPU where it can be told, else that of the CPU."""
+        if arch == "cuda":
+            return cuda_device_name() or "CUDA device"
+        return cpu_name() if arch == "cpu" else f"{arch} device"
+
+    # State ------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> Any:
+        """The runtime's one mutable object (``impl.get_runtime()``)."""
+        return self.impl.get_runtime()
+
+    def config(self) -> Any:
+        """The configuration of what runs now."""
+        return self.impl.current_cfg()
+
+    def sync(self) -> None:
+        """Waits for the device; kernel prints are out afterwards."""
+        self.ti.sync()
+
+    def materialize(self) -> None:
+        """Allocates every field that is declared and placed. Raises RuntimeError where one is not placed."""
+        self.state.materialize()
+
+    def materialized(self) -> bool:
+        return bool(self.state.materialized)
+
+    def snode_tree_count(self) -> int:
+        """How many SNode trees exist; `MAX_SNODE_TREES` (in `snode_trees`) is the most there can be."""
+        return self.trees.count()
+
+    # Kernels and functions --------------------------------------------------------------------------------
+
+    def is_kernel(self, value: object) -> bool:
+        """Whether this is what ``@ti.kernel`` makes of a function or a method."""
+        return isinstance(value, types.FunctionType) and getattr(value, "_is_wrapped_kernel", False) is True
+
+    def is_class_kernel(self, value: object) -> bool:
+        """Whether this kernel takes ``self``: it can only be called through an instance."""
+        return self.is_kernel(value) and bool(getattr(value, "_is_classkernel", False))
+
+    def is_bound_kernel(self, value: object) -> bool:
+        """Whether this is a kernel got from an instance of a ``data_oriented`` class."""
+        return isinstance(value, self.lang("kernel_impl")._BoundedDifferentiableMethod)
+
+    def is_func(self, value: object) -> bool:
+        """Whether this is what ``@ti.func``, ``@ti.pyfunc`` or ``@ti.real_func`` makes of a function."""
+        return isinstance(value, types.FunctionType) and getattr(value, "_is_taichi_function", False) is True
+
+    def is_pyfunc(self, value: object) -> bool:
+        """Whether this may be called in Python scope too."""
+        return self.is_func(value) and bool(value.func.pyfunc)  # type: ignore[attr-defined]
+
+    def primal(self, kernel: Any) -> Any:
+        """The ``Kernel`` object behind a decorated kernel or a bound one."""
+        return kernel._primal
+
+    def adjoint(self, kernel: Any) -> Any:
+        """The ``Kernel`` object of its gradient."""
+        return kernel._adjoint
+
+    def arguments(self, kernel: Any) -> Sequence[Any]:
+        """What a kernel or func takes: objects with ``name`` and ``annotation``, ``self`` included."""
+        owner = kernel.func if self.is_func(kernel) else self.primal(kernel)
+        return list(owner.arguments)
+
+    def returns(self, kernel: Any) -> tuple[Any, ...]:
+        """The annotations of what it returns; empty for nothing."""
+        owner = kernel.func if self.is_func(kernel) else self.primal(kernel)
+        return tuple(owner.return_type or ())
+
+    def ensure_compiled(self, kernel: Any, *args: Any) -> Any:
+        """Builds the front end of a kernel for these arguments without a launch; gives the key of the instance.
+
+        A bound or class kernel takes its owner as the first argument.
+        """
+        return self.primal(kernel).ensure_compiled(*args)
+
+    def compile_backend(self, kernel: Any, key: Any) -> None:
+        """Makes machine code of an instance that `ensure_compiled` built, so that its first launch is fast."""
+        program = self.state.prog
+        program.compile_kernel(
+            program.config(), program.get_device_caps(), self.primal(kernel).compiled_kernels[key]
+        )
+
+    def compiled_count(self, kernel: Any) -> int:
+        """How many instances of it exist."""
+        return len(self.primal(kernel).compiled_kernels)
+
+    def forget_compiled(self, kernel: Any) -> None:
+        """Drops its instances: the next call compiles anew, with the globals as they then are."""
+        for each in (self.primal(kernel), self.adjoint(kernel)):
+            each.compiled_kernels.clear()
+            each.mapper.mapping.clear()
+
+    def forget_kernels(self, globals_of: object) -> int:
+        """Takes out of the runtime's register every kernel whose function has this dict as its globals."""
+        register = self.state.kernels
+        kept = [kernel for kernel in register if kernel.func.__globals__ is not globals_of]
+        dropped = len(register) - len(kept)
+        for kernel in register:
+            if kernel.func.__globals__ is globals_of:
+                kernel.compiled_kernels.clear()
+                kernel.mapper.mapping.clear()
+        register[:] = kept
+        return dropped
+
+    def collect(self) -> None:
+        """Gives back what nobody holds any more: Python's cycles and the SNode trees of dead fields."""
+        gc.collect()
+        self.trees.collect()
+
+    # Data ---------------------------------------------------------------------------------------------------
+
+    def is_field(self, value: object) -> bool:
+        return isinstance(value, (self.lang("field").Field, self.lang("matrix").MatrixField))
+
+    def is_ndarray(self, value: object) -> bool:
+        return isinstance(value, self.lang("_ndarray").Ndarray)
+
+    def is_data_oriented(self, value: object) -> bool:
+        return bool(getattr(type(value), "_data_oriented", False))
+
+    def data_pointer(self, ndarray: Any) -> int:
+        """The address of an ndarray's memory: of the host on CPU, of the device on CUDA, 0 elsewhere."""
+        return int(self.state.prog.get_ndarray_data_ptr_as_int(ndarray.arr))
+
+    def dtype_object(self, name: str) -> Any:
+        """The runtime's object for a wire name such as ``f32`` or ``bool``. Raises KeyError."""
+        if name not in PRIMITIVES:
+            raise KeyError(name)
+        return getattr(self.ti, _WIRE_TO_TAICHI.get(name, name))
+
+    def dtype_name(self, dtype: Any) -> str:
+        """The wire name of a primitive type given as an object, or as Python's int, float or bool."""
+        text = str(self.lang("util").cook_dtype(dtype).to_string())
+        return _TAICHI_TO_WIRE.get(text, text)
+
+    # Errors -----------------------------------------------------------------------------------------------
+
+    def compile_errors(self) -> tuple[type[BaseException], ...]:
+        """What the runtime raises while it compiles a kernel."""
+        return (self.lang("exception").TaichiCompilationError,)
+
+    def argument_errors(self) -> tuple[type[BaseException], ...]:
+        """What the runtime raises for an argument that it cannot take."""
+        return (self.lang("exception").TaichiRuntimeTypeError,)
+
+    def assertion_errors(self) -> tuple[type[BaseException], ...]:
+        """What a failed ``assert`` in a kernel and an index out of bounds in a debug session raise."""
+        return (self.lang("exception").TaichiAssertionError, self.core.TaichiAssertionError)
+
+
+def _one_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+@contextlib.contextmanager
+def _silenced(ti: Any) -> Iterator[None]:
+    """The runtime logs that a driver is missing straight to the terminal; that is an answer here, not a fault."""
+    ti._logging.set_logging_level("critical")
+    try:
+        yield
+    finally:
+        ti._logging.set_logging_level("error")
+
+
+@contextlib.contextmanager
+def _quiet_environment() -> Iterator[None]:
+    """While the module is imported: no banner, no call home, and kernel prints go to the real stdout.
+
+    Taichi turns on a print buffer of its own when ``sys.stdout`` is replaced at import, which loses prints.
+    """
+    wanted = {"ENABLE_TAICHI_HEADER_PRINT": "0", "TI_SKIP_VERSION_CHECK": "ON", "TI_ENABLE_PYBUF": "0"}
+    before = {key: os.environ.get(key) for key in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if key == "TI_SKIP_VERSION_CHECK":
+                continue  # it is read at every ti.init, and a worker never calls home
+            if value is None:
+                del os.environ[key]
+            else:
+                os.environ[key] = value
