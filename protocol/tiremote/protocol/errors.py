@@ -96,7 +96,7 @@ def _rebuild(cls: type[TiremoteError], message: str, data: dict[str, Any]) -> Ti
 class _SourceError(TiremoteError):
     """Shared by the errors that point into the user's text, outermost frame first."""
 
-    carries = ("frames",)
+    carries: ClassVar[tuple[str, ...]] = ("frames",)
     frames: tuple[SourceFrame, ...] = ()
 
     @property
@@ -168,7 +168,7 @@ class EngineError(TiremoteError):
     """The engine was replaced. ``restored`` names what is there again, ``lost`` what is not."""
 
     code = "engine"
-    carries = ("request", "restored", "lost")
+    carries: ClassVar[tuple[str, ...]] = ("request", "restored", "lost")
     request: str | int | None = None
     restored: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What the worker tells about code and data: receipts, definitions, holdings, summaries. All frozen, all on the wire."""
+"""What the worker tells about code and data: receipts, definitions, holdings, summaries. All of it travels."""
 
 from __future__ import annotations
 

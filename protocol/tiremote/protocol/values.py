@@ -96,3 +96,54 @@ class Handle:
     def __post_init__(self) -> None:
         if not isinstance(self.kind, str) or not isinstance(self.id, str) or not isinstance(self.meta, dict):
             raise ProtocolError("a handle is [kind, id, meta]: two strings and a map")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Name:
+    """A thing by its name in a unit: ``unit`` None is the newest one; ``name`` may be dotted (``step.grad``)."""
+
+    unit: str | None = None
+    name: str
+
+    def __post_init__(self) -> None:
+        if not (self.unit is None or isinstance(self.unit, str)) or not isinstance(self.name, str):
+            raise ProtocolError("a name is [unit or nil, dotted name]")
+
+    def __str__(self) -> str:
+        return self.name if self.unit is None else f"{self.unit}.{self.name}"
+
+
+Ref = Handle | Name
+
+
+class WireArray:
+    """An array as it came or as it goes: the descriptor, and the bytes in the message's memory (None: no bytes)."""
+
+    __slots__ = ("data", "descriptor")
+
+    def __init__(self, descriptor: ArrayDescriptor, data: Any) -> None:
+        self.descriptor = descriptor
+        self.data = data
+
+    def view(self) -> np.ndarray:
+        """The array over the message's own memory, read-only."""
+        if self.data is None:
+            raise ProtocolError("this array travelled without its bytes")
+        return self.descriptor.view(self.data)
+
+    def copy(self) -> np.ndarray:
+        """The array in memory of its own, writeable, in its order."""
+        return self.view().copy(order=self.descriptor.order)
+
+    def __repr__(self) -> str:
+        return f"WireArray({self.descriptor})"
+
+
+def wire_array(array: np.ndarray, *, access: Access = "inout") -> WireArray:
+    """Any array, ready to be encoded. Raises `UnsupportedType`."""
+    descriptor, contiguous = describe_array(array, access=access)
+    if access == "out":
+        return WireArray(descriptor, None)
+    # A byte view: zmq and msgpack take any buffer, but ``len`` has to mean bytes; F order is sent as it lies.
+    flat = contiguous.reshape(-1, order="A") if contiguous.size else np.empty(0, contiguous.dtype)
+    return WireArray(descriptor, flat.view(np.uint8).data)

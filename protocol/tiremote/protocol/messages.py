@@ -1,0 +1,251 @@
+"""The messages, as frozen dataclasses: requests of a client, and what a worker sends back.
+
+One request class per op; ``OPS`` maps the op's wire name to its class. The bytes are made and read in `codec`
+alone, and checked there against the annotations here: a wrong type never gets as far as an instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from tiremote.protocol.receipts import Timing
+from tiremote.protocol.values import Ref, WireArray
+
+#: The version this code speaks, and the oldest that it still understands.
+VERSION = 1
+OLDEST_VERSION = 1
+
+RequestId = str | int
+#: One axis of a region: an index, or (start, stop, step) with None where Python's slice has none.
+Axis = int | tuple[int | None, int | None, int | None]
+#: ``start`` and ``stop`` count scalar elements in C order.
+FlatRange = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """What every request has. ``token`` is from `Hello`; ``deadline`` is in seconds from when it starts to run."""
+
+    op: ClassVar[str]
+    #: Runs on the session's engine, in order; the others are answered by the front at once.
+    queued: ClassVar[bool] = False
+
+    id: RequestId
+    token: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineRequest(Request):
+    """What every queued request has as well. ``events``: output and warnings are wanted while it runs."""
+
+    queued: ClassVar[bool] = True
+
+    events: bool = False
+    deadline: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hello(Request):
+    """Opens a session, or rejoins one by ``token`` (after a cut) or by its ``session`` name.
+
+    ``options`` are Taichi's (``arch``, ``default_fp``, ``debug``, ``random_seed``, ...) and matter only when
+    the session is made. ``lease``: seconds that it outlives its last client.
+    """
+
+    op: ClassVar[str] = "hello"
+
+    versions: tuple[int, int] = (OLDEST_VERSION, VERSION)
+    session: str | None = None
+    client: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    lease: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ping(Request):
+    """Liveness. ``pending``: ids the client waits for; those not in the worker's hands come back as ``missing``."""
+
+    op: ClassVar[str] = "ping"
+
+    pending: tuple[RequestId, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Status(Request):
+    """What runs and waits, since when, and what it all weighs. Without a token: of the worker alone."""
+
+    op: ClassVar[str] = "status"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Describe(Request):
+    """What the session holds."""
+
+    op: ClassVar[str] = "describe"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Interrupt(Request):
+    """Stops ``request``, or whatever runs now. Code that does not stop by itself costs the engine."""
+
+    op: ClassVar[str] = "interrupt"
+
+    request: RequestId | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cancel(Request):
+    """Takes ``request`` out of the queue, if it has not started."""
+
+    op: ClassVar[str] = "cancel"
+
+    request: RequestId
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bye(Request):
+    """Detaches. ``end``: the session ends with it, and everything in it."""
+
+    op: ClassVar[str] = "bye"
+
+    end: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compile(EngineRequest):
+    """Loads ``source`` as the unit of that name, or as the next free ``kernel_N``."""
+
+    op: ClassVar[str] = "compile"
+
+    source: str
+    unit: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run(EngineRequest):
+    """Calls ``target`` (or its ``method``) with ``args`` and ``kwargs``."""
+
+    op: ClassVar[str] = "run"
+
+    target: Ref
+    method: str | None = None
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Put(EngineRequest):
+    """Writes ``array`` (or the kept ``source``) into ``target``, whole or in part. Without a target: a new ndarray.
+
+    ``cast``: other dtypes are converted, value-checked; without it they are refused.
+    """
+
+    op: ClassVar[str] = "put"
+
+    target: Ref | None = None
+    array: WireArray | None = None
+    source: Ref | None = None
+    region: tuple[Axis, ...] | None = None
+    flat: FlatRange | None = None
+    cast: bool = False
+    label: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alloc(EngineRequest):
+    """Makes an ``ndarray`` or a ``field``, or with ``copy_of`` a host ``array`` holding what that holds now.
+
+    ``fill`` is ``empty``, ``value`` (with ``value``), ``arange`` or ``random`` (uniform in [0, 1), with ``seed``).
+    With a ``target`` nothing is made: the target is filled.
+    """
+
+    op: ClassVar[str] = "alloc"
+
+    kind: str = "ndarray"
+    dtype: str = "f32"
+    shape: tuple[int, ...] = ()
+    element_shape: tuple[int, ...] = ()
+    needs_grad: bool = False
+    fill: str = "empty"
+    value: Any = None
+    seed: int | None = None
+    label: str | None = None
+    copy_of: Ref | None = None
+    target: Ref | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fetch(EngineRequest):
+    """Reads ``target``, whole or in part. ``form`` is ``array``, ``summary``, or ``handle`` (no bytes: what it is)."""
+
+    op: ClassVar[str] = "fetch"
+
+    target: Ref
+    region: tuple[Axis, ...] | None = None
+    flat: FlatRange | None = None
+    form: str = "array"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cleanup(EngineRequest):
+    """Drops a ``unit``, ``targets``, or with ``everything`` all there is; memory comes back."""
+
+    op: ClassVar[str] = "cleanup"
+
+    unit: str | None = None
+    targets: tuple[Ref, ...] = ()
+    everything: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ok:
+    """The answer. ``result`` is the op's own map, see `results`."""
+
+    op: ClassVar[str] = "ok"
+
+    id: RequestId
+    result: Any = None
+    timing: Timing | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """The answer where there is none. ``id`` is None where the request was too broken to have one."""
+
+    op: ClassVar[str] = "error"
+
+    id: RequestId | None
+    code: str
+    message: str
+    data: dict[str, Any] = field(default_factory=dict)
+    timing: Timing | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Event:
+    """Something that happens while request ``id`` runs: ``stdout``, ``stderr``, ``warning`` or ``progress``.
+
+    ``seq`` counts from 1 for each request; all events of a request come before its answer.
+    """
+
+    op: ClassVar[str] = "event"
+
+    id: RequestId
+    seq: int
+    event: str
+    text: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+Reply = Ok | Failure | Event
+
+OPS: Mapping[str, type[Request]] = {
+    cls.op: cls
+    for cls in (
+        Hello, Ping, Status, Describe, Interrupt, Cancel, Bye, Compile, Run, Put, Alloc, Fetch, Cleanup,
+    )
+}  # fmt: skip
+
+REPLIES: Mapping[str, type[Ok | Failure | Event]] = {cls.op: cls for cls in (Ok, Failure, Event)}

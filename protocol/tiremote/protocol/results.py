@@ -1,0 +1,158 @@
+"""The ``result`` of each op's `Ok`, typed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tiremote.protocol.messages import RequestId
+from tiremote.protocol.receipts import ArrayHolding, Summary
+from tiremote.protocol.values import Handle, WireArray
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """Bytes and counts above which the worker refuses."""
+
+    header_bytes: int = 16 << 20
+    #: One buffer: larger arrays go in several requests, by ``flat`` ranges.
+    buffer_bytes: int = 64 << 20
+    buffers: int = 256
+    source_bytes: int = 4 << 20
+    #: Payload bytes of a session that wait for its engine at one time.
+    session_bytes: int = 1 << 30
+    queue: int = 100_000
+    sessions: int = 64
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineInfo:
+    """What Taichi really runs on. ``arch`` is the real one, such as ``x64`` or ``cuda``."""
+
+    runtime: str
+    version: str
+    arch: str
+    device: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HelloResult:
+    """``token`` goes into every later request. ``rejoined``: the session was there already."""
+
+    version: int
+    token: str
+    session: str
+    engine: EngineInfo
+    worker_version: str
+    limits: Limits
+    ops: tuple[str, ...]
+    options: dict[str, Any] = field(default_factory=dict)
+    rejoined: bool = False
+    lease: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pong:
+    """``missing``: of the ids asked about, those that are answered already or never came: send them again."""
+
+    missing: tuple[RequestId, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Running:
+    """The request that the engine is busy with, and for how many seconds."""
+
+    request: RequestId
+    op: str
+    target: str
+    seconds: float
+    client: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionStatus:
+    """``state`` is ``starting``, ``idle``, ``busy`` or ``stopping``; memory in bytes; ``generation`` counts engines."""
+
+    session: str
+    state: str
+    generation: int
+    clients: int
+    queued: int
+    running: Running | None = None
+    units: int = 0
+    arrays: int = 0
+    array_bytes: int = 0
+    engine_pid: int | None = None
+    engine_memory: int | None = None
+    engine: EngineInfo | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerStatus:
+    """``session`` is that of the token. ``sessions`` counts all; ``dropped`` messages could not be answered."""
+
+    pid: int
+    uptime: float
+    worker_version: str
+    engine: EngineInfo | None
+    sessions: int
+    spares: int
+    requests: int
+    dropped: int
+    crashes: int
+    session: SessionStatus | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InterruptResult:
+    """``stopped`` is the request that is being stopped, None where nothing ran."""
+
+    stopped: RequestId | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CancelResult:
+    """``cancelled`` False: it had started, was answered, or never came."""
+
+    cancelled: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ByeResult:
+    """``session_ended`` False: it is kept for ``lease`` seconds."""
+
+    session_ended: bool = False
+    lease: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunResult:
+    """``written``: (position or keyword, array) for every array argument that the call changed."""
+
+    value: Any = None
+    written: tuple[tuple[int | str, WireArray], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ArrayResult:
+    """Of ``put`` and ``alloc``: what is there now."""
+
+    holding: ArrayHolding | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FetchResult:
+    """One of the three, by the form that was asked for; ``value`` holds an array or a plain value."""
+
+    value: Any = None
+    summary: Summary | None = None
+    handle: Handle | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CleanupResult:
+    """What is gone, and the bytes of arrays that came back."""
+
+    units: tuple[str, ...] = ()
+    handles: tuple[str, ...] = ()
+    nbytes: int = 0
