@@ -1,0 +1,68 @@
+# Everything a fresh machine needs: `make demo`, `make test`. The rest is for who changes the code.
+
+PYTHON ?= python3
+VENV ?= .venv
+# Which Taichi backend the tests run on: cpu, cuda, vulkan, metal.
+TIREMOTE_TEST_ARCH ?= cpu
+export TIREMOTE_TEST_ARCH
+
+BIN := $(VENV)/bin
+# Made last by an installation that went through; holds the folder that was installed from.
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format wheel-check clean FORCE
+
+help:
+	@echo "make demo         a local worker, the quick start and its hot reload, with timings"
+	@echo "make test         every test but the slow ones (TIREMOTE_TEST_ARCH=cuda, PYTEST_ARGS='-x -k fetch')"
+	@echo "make lint         ruff, mypy and the import rules"
+	@echo "make format       let ruff rewrite what it can"
+	@echo "make wheel-check  build the wheel and try it where no Taichi is"
+	@echo "make clean        remove $(VENV), builds and caches"
+	@echo "Each makes $(VENV) first if it is missing or stale, from PYTHON=$(PYTHON) (3.11 or newer)."
+
+demo: $(STAMP)
+	@"$(BIN)/tiremote" demo
+
+test: $(STAMP)
+	@"$(BIN)/python" -m pytest -m "not slow" $(PYTEST_ARGS)
+
+lint: $(STAMP)
+	"$(BIN)/ruff" check
+	"$(BIN)/ruff" format --check
+	"$(BIN)/mypy"
+	"$(BIN)/lint-imports" --no-logo
+
+format: $(STAMP)
+	"$(BIN)/ruff" check --fix
+	"$(BIN)/ruff" format
+
+wheel-check: $(STAMP)
+	@bash .ci/wheel-check "$(BIN)/python"
+
+clean:
+	rm -rf "$(VENV)" build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage
+	find protocol worker repl tests -type d -name __pycache__ -exec rm -rf {} +
+
+# Stale: the dependencies changed, the folder moved, or PYTHON was given and is another version.
+ifneq ($(shell cat "$(STAMP)" 2>/dev/null),$(CURDIR))
+$(STAMP): FORCE
+endif
+ifneq ($(origin PYTHON),file)
+ifneq ($(shell "$(BIN)/python" -V 2>&1),$(shell "$(PYTHON)" -V 2>&1))
+$(STAMP): FORCE
+endif
+endif
+
+$(STAMP): pyproject.toml
+	@command -v "$(PYTHON)" >/dev/null || { \
+	    echo "tiremote needs Python 3.11 or newer, and there is no '$(PYTHON)': make PYTHON=python3.11 ..." >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "tiremote needs Python 3.11 or newer, and '$(PYTHON)' is $$("$(PYTHON)" -V 2>&1): make PYTHON=python3.11 ..." >&2; exit 1; }
+	@echo "Making $(VENV) with $$("$(PYTHON)" -V) and installing tiremote with its worker (some 100 MB the first time) ..."
+	@rm -f "$@"
+	@"$(PYTHON)" -m venv --clear "$(VENV)"
+	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -e '.[worker,dev]'
+	@printf '%s\n' "$(CURDIR)" >"$@"
+	@echo "Installed."
