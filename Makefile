@@ -50,7 +50,7 @@ ifneq ($(shell cat "$(STAMP)" 2>/dev/null),$(CURDIR))
 $(STAMP): FORCE
 endif
 ifneq ($(origin PYTHON),file)
-ifneq ($(shell "$(BIN)/python" -V 2>&1),$(shell "$(PYTHON)" -V 2>&1))
+ifneq ($(shell { "$(BIN)/python" -V; } 2>/dev/null),$(shell { "$(PYTHON)" -V; } 2>/dev/null))
 $(STAMP): FORCE
 endif
 endif
