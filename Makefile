@@ -20,7 +20,7 @@ help:
 	@echo "make format       let ruff rewrite what it can"
 	@echo "make wheel-check  build the wheel and try it where no Taichi is"
 	@echo "make clean        remove $(VENV), builds and caches"
-	@echo "Each makes $(VENV) first if it is missing or stale, from PYTHON=$(PYTHON) (3.11 or newer)."
+	@echo "Each makes $(VENV) first if it is missing or stale, from PYTHON=$(PYTHON) (3.11 to 3.13)."
 
 demo: $(STAMP)
 	@"$(BIN)/tiremote" demo
@@ -45,24 +45,31 @@ clean:
 	rm -rf "$(VENV)" build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage
 	find protocol worker repl tests -type d -name __pycache__ -exec rm -rf {} +
 
-# Stale: the dependencies changed, the folder moved, or PYTHON was given and is another version.
+# The environment is made anew when its installation never ended, the folder moved, or PYTHON was given and is another
+# version; when only pyproject.toml changed, it is installed into again.
 ifneq ($(shell cat "$(STAMP)" 2>/dev/null),$(CURDIR))
-$(STAMP): FORCE
+ANEW := yes
 endif
 ifneq ($(origin PYTHON),file)
 ifneq ($(shell { "$(BIN)/python" -V; } 2>/dev/null),$(shell { "$(PYTHON)" -V; } 2>/dev/null))
-$(STAMP): FORCE
+ANEW := yes
 endif
 endif
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml $(if $(ANEW),FORCE)
+ifdef ANEW
 	@command -v "$(PYTHON)" >/dev/null || { \
 	    echo "tiremote needs Python 3.11 or newer, and there is no '$(PYTHON)': make PYTHON=python3.11 ..." >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	    echo "tiremote needs Python 3.11 or newer, and '$(PYTHON)' is $$("$(PYTHON)" -V 2>&1): make PYTHON=python3.11 ..." >&2; exit 1; }
-	@echo "Making $(VENV) with $$("$(PYTHON)" -V) and installing tiremote with its worker (some 100 MB the first time) ..."
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info >= (3, 14))' || { \
+	    echo "Taichi, which the worker needs, comes for Python up to 3.13, and '$(PYTHON)' is $$("$(PYTHON)" -V): make PYTHON=python3.13 ..." >&2; exit 1; }
+	@echo "Making $(VENV) with $$("$(PYTHON)" -V)"
 	@rm -f "$@"
 	@"$(PYTHON)" -m venv --clear "$(VENV)"
+endif
+	@echo "Installing tiremote and its worker into $(VENV) (some 100 MB the first time) ..."
+	@rm -f "$@"
 	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -e '.[worker,dev]'
 	@printf '%s\n' "$(CURDIR)" >"$@"
 	@echo "Installed."
