@@ -1,8 +1,8 @@
-"""The seam to Taichi: the only module of the project that imports it, and the only one that knows its insides.
+"""The seam to Taichi: the only module of the project that imports it.
 
-A `TaichiRuntime` stands for one of the runtimes of the Taichi family (``taichi``, ``gstaichi``, ``quadrants``).
-Nothing is imported before one is made, and a process makes at most one. Every method must be called on the
-thread that called `TaichiRuntime.init`.
+A `TaichiRuntime` stands for one of the runtimes of the family: ``taichi``, ``gstaichi``, ``quadrants``.
+Nothing is imported before one is made, and a process makes at most one. Every method must be called on the thread
+that called `TaichiRuntime.init`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ import importlib
 import io
 import os
 import types
-from collections.abc import Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tiremote.protocol.errors import Refused
+from tiremote.worker.engine import source_hooks
 from tiremote.worker.engine.device import cpu_name, cuda_device_name
+from tiremote.worker.engine.init_guard import InitGuard
 from tiremote.worker.engine.options import check_options
+from tiremote.worker.engine.runtime_arrays import ArrayRuntime
 from tiremote.worker.engine.snode_trees import SNodeTrees
 
 #: Names on the wire of what Taichi calls otherwise; every other primitive type has the same name in both.
@@ -35,7 +39,7 @@ _GPUS = ("cuda", "amdgpu", "metal", "vulkan")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RuntimeInfo:
-    """What came up: ``arch`` is the real one (``cpu``, ``cuda``, ...), ``device`` the name of the hardware."""
+    """What came up: ``arch`` is the real one (``cpu``, ``cuda``), ``device`` the name of the hardware."""
 
     name: str
     version: str
@@ -43,7 +47,7 @@ class RuntimeInfo:
     device: str
 
 
-class TaichiRuntime:
+class TaichiRuntime(ArrayRuntime):
     """One imported runtime. ``ti`` is its module, ``tm`` its ``math``."""
 
     def __init__(self, name: str = "taichi") -> None:
@@ -53,7 +57,11 @@ class TaichiRuntime:
             self.tm: Any = importlib.import_module(f"{name}.math")
         self.impl: Any = self.lang("impl")
         self.core: Any = importlib.import_module(f"{name}._lib").core
+        source_hooks.install(self.lang("kernel_impl"), self.lang("ast.ast_transformer_utils").ASTTransformerContext)
         self.trees = SNodeTrees(self)
+        self.guard_init = InitGuard(self)
+        #: Out of the runtime's own register, but perhaps still called through an old handle.
+        self._unregistered: weakref.WeakSet[Any] = weakref.WeakSet()
         self.info: RuntimeInfo | None = None
 
     def lang(self, module: str) -> Any:
@@ -73,7 +81,7 @@ class TaichiRuntime:
             if key in checked:
                 checked[key] = self.dtype_object(checked[key])
         arch = self._choose_arch(asked)
-        with contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stdout(io.StringIO()), self.guard_init.lifted():
             try:
                 self.ti.init(arch=getattr(self.ti, arch), log_level="error", **checked)
             except Exception as error:
@@ -82,9 +90,8 @@ class TaichiRuntime:
         if real != arch:
             raise Refused(f"arch={asked!r} was asked for, but the runtime started on {real!r}")
         self.trees.watch()
-        self.info = RuntimeInfo(
-            name=self.name, version=self.version(), arch=real, device=self.device_name(real)
-        )
+        self.free_vector_ndarrays_when_dropped()
+        self.info = RuntimeInfo(name=self.name, version=self.version(), arch=real, device=self.device_name(real))
         return self.info
 
     def _choose_arch(self, asked: str) -> str:
@@ -92,9 +99,7 @@ class TaichiRuntime:
             return next((arch for arch in _GPUS if self.has_arch(arch)), "cpu")
         if not self.has_arch(asked):
             real = self._choose_arch("auto")
-            raise Refused(
-                f"arch={asked!r} was asked for, but this machine has none; the runtime would start on {real!r}"
-            )
+            raise Refused(f"arch={asked!r} was asked for, but this machine has none; here it would start on {real!r}")
         return asked
 
     def has_arch(self, arch: str) -> bool:
@@ -142,6 +147,9 @@ class TaichiRuntime:
     def materialize(self) -> None:
         """Allocates every field that is declared and placed. Raises RuntimeError where one is not placed."""
         self.state.materialize()
+
+    def fields_builder_class(self) -> Any:
+        return self.ti.FieldsBuilder
 
     def materialized(self) -> bool:
         return bool(self.state.materialized)
@@ -191,18 +199,16 @@ class TaichiRuntime:
         return tuple(owner.return_type or ())
 
     def ensure_compiled(self, kernel: Any, *args: Any) -> Any:
-        """Builds the front end of a kernel for these arguments without a launch; gives the key of the instance.
+        """Builds the front end of a kernel for these arguments without a launch; gives the instance's key.
 
         A bound or class kernel takes its owner as the first argument.
         """
         return self.primal(kernel).ensure_compiled(*args)
 
     def compile_backend(self, kernel: Any, key: Any) -> None:
-        """Makes machine code of an instance that `ensure_compiled` built, so that its first launch is fast."""
+        """Makes machine code of an instance that `ensure_compiled` built: its first launch is fast then."""
         program = self.state.prog
-        program.compile_kernel(
-            program.config(), program.get_device_caps(), self.primal(kernel).compiled_kernels[key]
-        )
+        program.compile_kernel(program.config(), program.get_device_caps(), self.primal(kernel).compiled_kernels[key])
 
     def compiled_count(self, kernel: Any) -> int:
         """How many instances of it exist."""
@@ -214,17 +220,21 @@ class TaichiRuntime:
             each.compiled_kernels.clear()
             each.mapper.mapping.clear()
 
-    def forget_kernels(self, globals_of: object) -> int:
-        """Takes out of the runtime's register every kernel whose function has this dict as its globals."""
+    def forget_all_compiled(self) -> None:
+        """Drops the instances of every kernel there is."""
+        for kernel in [*self.state.kernels, *self._unregistered]:
+            kernel.compiled_kernels.clear()
+
+    def unregister_kernels(self, which: Callable[[Any], bool]) -> int:
+        """Takes ``Kernel`` objects out of the runtime's register, which would keep them alive for ever.
+
+        Those that somebody still holds work on.
+        """
         register = self.state.kernels
-        kept = [kernel for kernel in register if kernel.func.__globals__ is not globals_of]
-        dropped = len(register) - len(kept)
-        for kernel in register:
-            if kernel.func.__globals__ is globals_of:
-                kernel.compiled_kernels.clear()
-                kernel.mapper.mapping.clear()
-        register[:] = kept
-        return dropped
+        dropped = [kernel for kernel in register if which(kernel)]
+        self._unregistered.update(dropped)
+        register[:] = [kernel for kernel in register if not which(kernel)]
+        return len(dropped)
 
     def collect(self) -> None:
         """Gives back what nobody holds any more: Python's cycles and the SNode trees of dead fields."""
@@ -279,7 +289,7 @@ def _one_line(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _silenced(ti: Any) -> Iterator[None]:
-    """The runtime logs that a driver is missing straight to the terminal; that is an answer here, not a fault."""
+    """The runtime logs a missing driver straight to the terminal; here that is an answer, not a fault."""
     ti._logging.set_logging_level("critical")
     try:
         yield

@@ -1,11 +1,14 @@
 """SNode trees: every field lives in one, Taichi holds 512 at most, and reading a destroyed one ends the process.
 
-So a tree is destroyed only when no field object that was placed in it is alive any more.
+So a tree is destroyed only when no field that was placed in it is alive any more, and the 513th is refused.
 """
 
 from __future__ import annotations
 
+import functools
+import gc
 import weakref
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tiremote.protocol.errors import Refused
@@ -17,18 +20,105 @@ if TYPE_CHECKING:
 MAX_SNODE_TREES = 512
 
 
+@dataclass(slots=True)
+class _Tree:
+    tree: Any
+    members: list[weakref.ref[Any]] = field(default_factory=list)
+
+    def is_used(self) -> bool:
+        return any(member() is not None for member in self.members)
+
+
 class SNodeTrees:
-    """Watches every tree that is finalised after `watch`."""
+    """Knows every tree that was made since `watch`, and which fields live in it.
+
+    A field's members are expressions: their ``==`` builds Taichi code, so they are told apart by identity.
+    """
 
     def __init__(self, runtime: TaichiRuntime) -> None:
         self._runtime = runtime
-        self._watched: dict[int, tuple[Any, weakref.WeakSet[Any]]] = {}
-
-    def count(self) -> int:
-        return len(self._watched)
+        self._declared: dict[int, weakref.ref[Any]] = {}
+        self._trees: list[_Tree] = []
+        self._builder: Any = None
 
     def watch(self) -> None:
-        self._watched.clear()
+        """Starts, or starts anew: a second ``ti.init`` has taken all trees away."""
+        self._declared.clear()
+        self._trees.clear()
+        if self._builder is not None:
+            return
+        self._builder = self._runtime.fields_builder_class()
+        self._watch_declarations(self._runtime.impl)
+        self._watch_finalize(self._builder)
 
-    def collect(self) -> None:
-        pass
+    def count(self) -> int:
+        """How many exist now."""
+        self._trees = [each for each in self._trees if not each.tree.destroyed]
+        return len(self._trees)
+
+    def members(self, root: Any) -> list[weakref.ref[Any]]:
+        """The living field members that are placed below this root SNode (a core object)."""
+        found = []
+        for reference in self._declared.values():
+            member = reference()
+            if member is not None and _root_id(member) == root.id:
+                found.append(reference)
+        return found
+
+    def collect(self) -> int:
+        """Destroys the trees whose fields are all dead; gives their number. Run the garbage collector first."""
+        dead = [each for each in self._trees if not each.tree.destroyed and not each.is_used()]
+        for each in dead:
+            each.tree.ptr.destroy_snode_tree(each.tree.prog)
+            each.tree.destroyed = True
+        if dead:
+            # A kernel may have been compiled against a field that its global no longer names.
+            self._runtime.forget_all_compiled()
+        return len(dead)
+
+    def _watch_declarations(self, impl: Any) -> None:
+        create = impl.create_field_member
+
+        @functools.wraps(create)
+        def create_field_member(*args: Any, **kwargs: Any) -> Any:
+            made = create(*args, **kwargs)
+            for member in made:
+                if member is not None:
+                    forget = functools.partial(self._forget, id(member))
+                    self._declared[id(member)] = weakref.ref(member, forget)
+            return made
+
+        impl.create_field_member = create_field_member
+
+    def _forget(self, key: int, _: object) -> None:
+        self._declared.pop(key, None)
+
+    def _watch_finalize(self, builder: Any) -> None:
+        finalize = builder._finalize
+
+        @functools.wraps(finalize)
+        def _finalize(this: Any, *args: Any, **kwargs: Any) -> Any:
+            self._make_room()
+            members = self.members(this.ptr)
+            tree = finalize(this, *args, **kwargs)
+            self._trees.append(_Tree(tree, members))
+            return tree
+
+        builder._finalize = _finalize
+
+    def _make_room(self) -> None:
+        if self.count() >= MAX_SNODE_TREES:
+            gc.collect()
+            self.collect()
+        if self.count() >= MAX_SNODE_TREES:
+            raise Refused(
+                f"there are {MAX_SNODE_TREES} SNode trees, the most that Taichi can hold: "
+                "clean up units or fields, or declare several fields before the first kernel runs"
+            )
+
+
+def _root_id(member: Any) -> int | None:
+    node = member.ptr.snode()
+    while node is not None and node.parent is not None:
+        node = node.parent
+    return None if node is None else int(node.id)

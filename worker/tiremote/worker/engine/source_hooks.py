@@ -1,0 +1,110 @@
+"""Where Taichi looks into the user's text, it is given exact answers instead of guesses from lines.
+
+Left alone it finds a function's text by counting indentation (a comment or a string that begins further left breaks
+it), finds out by a pattern on the source line whether a kernel stands in a class, and tells places by carets
+under lines wrapped at 80 characters.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+from tiremote.worker.engine.source import Source, source_of
+
+#: Taichi shows a tab as this many spaces before it parses, and counts columns in that.
+_TAB: Final = 4
+_CO_OPTIMIZED: Final = 1
+
+Place = Callable[[Any, Any], str]
+
+
+def install(kernel_impl: Any, context: Any) -> None:
+    """``kernel_impl``: the module that makes kernels; ``context``: the class that walks their trees."""
+    kernel_impl.getsourcelines = _lines_of(kernel_impl.getsourcelines)
+    kernel_impl.getsourcefile = _file_of(kernel_impl.getsourcefile)
+    kernel_impl._inside_class = _inside_class(kernel_impl._inside_class)
+    context.get_pos_info = _place(context.get_pos_info)
+
+
+def _lines_of(original: Callable[[Any], tuple[list[str], int]]) -> Callable[[Any], tuple[list[str], int]]:
+    @functools.wraps(original)
+    def getsourcelines(function: Any) -> tuple[list[str], int]:
+        source = source_of(function.__code__.co_filename)
+        first = function.__code__.co_firstlineno
+        if source is None or first not in source.functions:
+            return original(function)
+        last = source.functions[first].end_lineno or first
+        indent = _indent(source, first)
+        return [
+            _shown(source.lines[number - 1])[_cut(source, number, indent) :] for number in range(first, last + 1)
+        ], first
+
+    return getsourcelines
+
+
+def _file_of(original: Callable[[Any], str]) -> Callable[[Any], str]:
+    @functools.wraps(original)
+    def getsourcefile(function: Any) -> str:
+        file = str(function.__code__.co_filename)
+        return file if source_of(file) is not None else original(function)
+
+    return getsourcefile
+
+
+def _inside_class(original: Callable[[int], bool]) -> Callable[[int], bool]:
+    @functools.wraps(original)
+    def inside_class(level_of_class_stackframe: int) -> bool:
+        # The level is that of the frame around the class body, so the body is one nearer.
+        body = sys._getframe(level_of_class_stackframe - 1)
+        if source_of(body.f_code.co_filename) is None:
+            return original(level_of_class_stackframe + 1)
+        return body.f_locals is not body.f_globals and not body.f_code.co_flags & _CO_OPTIMIZED
+
+    return inside_class
+
+
+def _place(original: Place) -> Place:
+    @functools.wraps(original)
+    def get_pos_info(context: Any, node: Any) -> str:
+        source = source_of(context.file)
+        if source is None:
+            return original(context, node)
+        line = node.lineno + context.lineno_offset
+        cut = _cut(source, line, _indent(source, context.lineno_offset + 1))
+        shown = _shown(source.lines[line - 1])[cut:].encode("utf-8", "surrogatepass")
+        start = len(shown[: node.col_offset].decode("utf-8", "replace")) + cut
+        if node.end_lineno == node.lineno:
+            end = len(shown[: node.end_col_offset].decode("utf-8", "replace")) + cut
+        else:
+            end = len(_shown(source.lines[line - 1]).rstrip())
+        first, last = (_raw_column(source.lines[line - 1], column) for column in (start, end))
+        return f'File "{context.file}", line {line}, in {context.func.func.__name__}, columns {first}-{last}:\n'
+
+    return get_pos_info
+
+
+def _shown(line: str) -> str:
+    return line.replace("\f", " ").expandtabs(_TAB)
+
+
+def _indent(source: Source, line: int) -> int:
+    text = _shown(source.lines[line - 1])
+    return len(text) - len(text.lstrip())
+
+
+def _cut(source: Source, line: int, indent: int) -> int:
+    """How many columns are taken from a line: a comment or the rest of a string may be indented less."""
+    return min(indent, _indent(source, line))
+
+
+def _raw_column(line: str, column: int) -> int:
+    """The column from 1, in the line as the user wrote it, of a column from 0 of the line as Taichi saw it."""
+    seen = 0
+    for position, character in enumerate(line):
+        if seen >= column:
+            return position + 1
+        seen += _TAB - seen % _TAB if character == "\t" else 1
+    return len(line) + 1
