@@ -1,0 +1,35 @@
+"""The Python client: kernels, arrays and results on a worker, used as if they were here. Never imports Taichi.
+
+From the outside in: `connect` opens a `Session` (module ``session``) on an address, or on a worker of its own
+(``local_worker``). A session hands out `RemoteUnit` and `RemoteKernel` (``units``), `RemoteArray` and `RemoteField`
+(``arrays``), and ``gpu.ti``, Taichi's names without Taichi (``facade``). Those speak through one ``exchange``, which
+makes requests, futures and typed results; ``arguments`` packs what a call is given and writes back what it changed,
+``transfer`` moves large arrays in pieces, ``regions`` turns NumPy indexing into the wire's, ``directory`` knows what
+the session holds, ``releases`` frees what was garbage-collected. Under it ``core`` decides without a socket or a
+clock what is sent, sent again and given up, and ``link`` is the one thread that owns the socket.
+"""
+
+from tiremote.client.arguments import In, InOut, Out
+from tiremote.client.arrays import RemoteArray, RemoteField
+from tiremote.client.connect import connect
+from tiremote.client.exchange import RequestFuture
+from tiremote.client.facade import Facade
+from tiremote.client.output import print_output
+from tiremote.client.session import Session
+from tiremote.client.units import RemoteKernel, RemoteObject, RemoteUnit
+
+__all__ = [
+    "Facade",
+    "In",
+    "InOut",
+    "Out",
+    "RemoteArray",
+    "RemoteField",
+    "RemoteKernel",
+    "RemoteObject",
+    "RemoteUnit",
+    "RequestFuture",
+    "Session",
+    "connect",
+    "print_output",
+]

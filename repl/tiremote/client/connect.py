@@ -1,0 +1,133 @@
+"""`connect`: from an address, or from none, to a `Session`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tiremote.client.exchange import Exchange
+from tiremote.client.keys import CurveKeys, load_keys
+from tiremote.client.link import Link
+from tiremote.client.local_worker import LocalWorker
+from tiremote.client.output import OutputHandler, print_output
+from tiremote.client.session import Session
+from tiremote.protocol.errors import Refused
+from tiremote.protocol.messages import Hello
+from tiremote.protocol.results import HelloResult
+
+_TCP = re.compile(r"tcp://(\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]@]+):(\d{1,5})")
+
+
+def connect(
+    url: str | None = None,
+    *,
+    session: str | None = None,
+    arch: str | None = None,
+    default_fp: str | None = None,
+    default_ip: str | None = None,
+    debug: bool | None = None,
+    random_seed: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    timeout: float = 10.0,
+    liveness: float = 15.0,
+    lease: float | None = None,
+    token: str | None = None,
+    key: str | os.PathLike[str] | None = None,
+    server_key: str | os.PathLike[str] | None = None,
+    on_output: OutputHandler | None = print_output,
+    client: str | None = None,
+    runtime: str | None = None,
+) -> Session:
+    """Opens a session on the worker at ``url``, or on a local worker that is started for it and ends with it.
+
+    ``url`` is ``tcp://host:port`` or ``ipc://path``. ``session`` names a session, which is then shared with every
+    client that uses the name and is kept when this one leaves; without a name it is private and ends with it.
+    ``token`` (of `Session.detach`) rejoins one. ``arch``, ``default_fp`` and ``default_ip`` (such as ``"f32"``),
+    ``debug``, ``random_seed`` and further ``options`` are Taichi's and count where the session is made.
+    ``lease`` is the seconds that it outlives its last client.
+
+    ``timeout``: seconds to wait for the worker's first sign of life; ``liveness``: seconds of silence after which
+    what is waited for fails. Neither limits how long work may take. ``key`` (the path of a ``.key_secret`` file, by
+    default ``client.key_secret`` in the folder that `tiremote keygen` writes to) and ``server_key`` (the path of
+    the worker's ``.key`` file or the 40 characters of its public key) turn CURVE on.
+
+    ``on_output`` takes what remote code prints (``None``: it is not sent); ``client`` is the name that others see;
+    ``runtime`` (``taichi``, ``gstaichi``, ``quadrants``) is for a local worker.
+
+    Raises `WorkerUnreachable`, `Unauthorized`, `VersionMismatch`, `Refused` (an option that is not taken), and
+    `ValueError` for an address or a key that is none.
+    """
+    wanted = dict(options or {})
+    named = {"arch": arch, "default_fp": default_fp, "default_ip": default_ip}
+    wanted |= {name: _option(value) for name, value in named.items() if value is not None}
+    wanted |= {name: value for name, value in {"debug": debug, "random_seed": random_seed}.items() if value is not None}
+    if url is not None:
+        check_address(url)
+        if runtime is not None:
+            raise ValueError("runtime= is for a local worker; a remote one chose its runtime when it was started")
+    keys = load_keys(key, server_key)
+    worker = None
+    if url is None:
+        if keys is not None:
+            raise ValueError("key= and server_key= are for a remote worker: give its address as well")
+        worker = LocalWorker.start(arch=arch, runtime=runtime)
+        url = worker.address
+    try:
+        exchange, hello = _open(
+            url, keys, timeout, liveness, on_output, Hello(
+                id="", token=token, session=session, client=client or _client_name(), options=wanted, lease=lease
+            ),
+        )
+    except BaseException:
+        if worker is not None:
+            worker.stop()
+        raise
+    return Session(exchange, hello, private=session is None, worker=worker)
+
+
+def _open(
+    url: str,
+    keys: CurveKeys | None,
+    timeout: float,
+    liveness: float,
+    on_output: OutputHandler | None,
+    hello: Hello,
+) -> tuple[Exchange, HelloResult]:
+    link = Link(url, quiet_limit=timeout, keys=keys)
+    exchange = Exchange(link, on_output=on_output)
+    try:
+        return exchange, exchange.open(hello, liveness=liveness)
+    except BaseException:
+        exchange.close()
+        raise
+
+
+def check_address(url: str) -> None:
+    """Raises `ValueError`, in one line, for what is no ``tcp://host:port`` and no ``ipc://path``."""
+    if not isinstance(url, str):
+        raise ValueError(f"an address is a string such as 'tcp://gpu-box:5555', not {type(url).__name__}")
+    if url.startswith("ipc://"):
+        if len(url) == len("ipc://"):
+            raise ValueError("ipc:// needs the path of the worker's socket: 'ipc:///run/user/1000/tiremote.ipc'")
+        return
+    matched = _TCP.fullmatch(url)
+    if matched is None or not 0 < int(matched[2]) < 65536:
+        raise ValueError(
+            f"{url!r} is no address of a worker; it is 'tcp://host:port' (a port from 1 to 65535) or 'ipc://path'"
+        )
+
+
+def _option(value: Any) -> Any:
+    """Taichi's objects, such as those of ``gpu.ti``, as the names that travel."""
+    name = getattr(value, "name", value)
+    if not isinstance(name, str):
+        raise Refused(f"an arch or dtype is given by its name, such as 'cuda' or 'f32', not {value!r}")
+    return name
+
+
+def _client_name() -> str:
+    # Not getpass: on Windows it may need a module, and a name is a courtesy to other users of the worker.
+    user = os.environ.get("USER") or os.environ.get("USERNAME") or "client"
+    return f"{user}-{os.getpid()}"

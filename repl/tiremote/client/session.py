@@ -1,0 +1,220 @@
+"""`Session`: what a user holds. Everything in it can be used from many threads."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import weakref
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tiremote.client.arrays import RemoteArray
+from tiremote.client.directory import Directory
+from tiremote.client.exchange import Exchange, RequestFuture
+from tiremote.client.facade import Facade
+from tiremote.client.transfer import Progress
+from tiremote.client.units import RemoteKernel, RemoteUnit
+from tiremote.protocol.errors import Refused, TiremoteError
+from tiremote.protocol.messages import Bye, Cleanup, Compile, Interrupt, Ping, RequestId, Status
+from tiremote.protocol.receipts import Description, Receipt, Timing
+from tiremote.protocol.results import (
+    ByeResult,
+    CleanupResult,
+    HelloResult,
+    InterruptResult,
+    Pong,
+    WorkerStatus,
+)
+from tiremote.protocol.values import Name
+
+if TYPE_CHECKING:
+    from tiremote.client.local_worker import LocalWorker
+
+
+class Session:
+    """A session on a worker, as `connect` opens it.
+
+    ``gpu["id"]`` is what was loaded under that id and ``gpu[None]`` the newest; their attributes are its kernels,
+    functions, classes, fields and constants. ``gpu.ti`` has Taichi's names for arrays. Leaving the context ends a
+    private session and detaches from a named one.
+
+    Every call raises the typed errors of `tiremote.protocol.errors`. Ctrl-C in a call stops that request on the
+    worker and then raises `KeyboardInterrupt`; the session goes on.
+    """
+
+    def __init__(
+        self, exchange: Exchange, hello: HelloResult, *, private: bool = True, worker: LocalWorker | None = None
+    ) -> None:
+        self._exchange = exchange
+        self._info = hello
+        self._private = private
+        self._worker = worker
+        self._directory = Directory(exchange, shared=not private)
+        self._ti = Facade(exchange, hello.options)
+        exchange.releases.active = private
+        _open_sessions.add(self)
+
+    # What it is
+
+    @property
+    def info(self) -> HelloResult:
+        """What the worker said when the session was opened: session name, engine (real arch, device), limits."""
+        return self._info
+
+    @property
+    def name(self) -> str:
+        """The session's name on the worker."""
+        return self._info.session
+
+    @property
+    def address(self) -> str:
+        """Where the worker is."""
+        return self._exchange.address
+
+    @property
+    def ti(self) -> Facade:
+        """Taichi's names for arrays and dtypes, made remote."""
+        return self._ti
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed or detached from."""
+        return self._exchange.closed
+
+    @property
+    def last_timing(self) -> Timing | None:
+        """Where the time of the most recently answered request went, in seconds; None before the first."""
+        return self._exchange.last_timing
+
+    # Code
+
+    def compile_and_load(self, source: str, kernel_id: str | None = None, *, deadline: float | None = None) -> Receipt:
+        """Loads ``source`` under ``kernel_id``, replacing what was there, or under the next free ``kernel_N``.
+
+        ``deadline`` is in seconds of work. Raises `CompileError` (nothing is replaced then), `DeadlineExceeded`.
+        """
+        if not isinstance(source, str):
+            raise TypeError(f"source is a string, not {type(source).__name__}")
+        request = Compile(id="", source=source, unit=kernel_id, deadline=deadline, events=self._exchange.events)
+        try:
+            return self._exchange.call(request, Receipt)
+        finally:
+            self._directory.forget()
+
+    def __getitem__(self, kernel_id: str | None) -> RemoteUnit:
+        """What was loaded under the id; None: the newest at the time of each use. Raises `UnknownName`."""
+        if kernel_id is not None:
+            self._directory.unit(kernel_id)
+        return RemoteUnit(self._directory, kernel_id)
+
+    def __contains__(self, kernel_id: object) -> bool:
+        """Whether something is loaded under that id."""
+        return any(holding.unit == kernel_id for holding in self._directory.description().units)
+
+    def kernel(self, name: str) -> RemoteKernel:
+        """The callable of that name: in the newest unit, or as ``unit.name`` in another. Raises `UnknownName`."""
+        unit, inside = self._directory.locate(name)
+        return RemoteKernel(self._directory, Name(unit=unit, name=inside))
+
+    def run(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        """Calls ``name`` as `kernel` finds it. Every keyword is the kernel's own; for a deadline use
+        ``gpu.kernel(name).with_options(deadline=2.0)(...)``."""
+        return self.kernel(name)(*args, **kwargs)
+
+    # Data
+
+    def array(self, values: Any, *, label: str | None = None, progress: Progress | None = None) -> RemoteArray:
+        """A new remote ndarray of the shape, dtype and values of a NumPy array (or what NumPy makes of ``values``)."""
+        values = np.asarray(values)
+        array = self._ti.ndarray(values.dtype, values.shape, label=label)
+        array.from_numpy(values, progress=progress)
+        return array
+
+    def cleanup(self, kernel_id: str) -> CleanupResult:
+        """Drops what is loaded under the id; its memory comes back. Raises `UnknownName`."""
+        try:
+            return self._exchange.call(Cleanup(id="", unit=kernel_id), CleanupResult)
+        finally:
+            self._directory.forget()
+
+    def cleanup_all(self) -> CleanupResult:
+        """Drops every unit, array, field and object of the session; its memory comes back."""
+        try:
+            result = self._exchange.call(Cleanup(id="", everything=True), CleanupResult)
+            self._exchange.releases.clear()
+            return result
+        finally:
+            self._directory.forget()
+
+    # How it goes
+
+    def ping(self) -> float:
+        """Seconds for a message there and an answer back, whatever the engine does."""
+        started = self._exchange.clock()
+        self._exchange.call(Ping(id=""), Pong)
+        return self._exchange.clock() - started
+
+    def status(self) -> WorkerStatus:
+        """What runs and waits, since when, memory in bytes. Answered at once, whatever the engine does."""
+        return self._exchange.call(Status(id=""), WorkerStatus)
+
+    def describe(self) -> Description:
+        """What the session holds: units with signatures and versions, arrays, fields, objects, bytes."""
+        return self._directory.describe()
+
+    def interrupt(self, request: RequestId | RequestFuture[Any] | None = None) -> InterruptResult:
+        """Stops ``request`` (an id or a future), or whatever the session runs now."""
+        if isinstance(request, RequestFuture):
+            request = request.request_id
+        return self._exchange.call(Interrupt(id="", request=request), InterruptResult)
+
+    def cancel(self, future: RequestFuture[Any]) -> bool:
+        """Takes the request of ``submit`` out of the queue. False: it had started already, or is done."""
+        return future.cancel()
+
+    # The end
+
+    def close(self) -> None:
+        """Ends a private session and all it holds, detaches from a named one, and ends a local worker."""
+        self._leave(end=self._private)
+
+    def detach(self) -> str:
+        """Leaves, and keeps the session for its lease. Returns the token that `connect` rejoins it with."""
+        if self._worker is not None:
+            raise Refused("a local worker ends with its client; connect to a tiremote-worker to detach from it")
+        self._leave(end=False)
+        return self._info.token
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _leave(self, *, end: bool, patience: float = 2.0) -> None:
+        _open_sessions.discard(self)
+        if not self._exchange.closed:
+            # A worker that is gone is no reason to fail: the lease ends what is left there.
+            with contextlib.suppress(TiremoteError, TimeoutError):
+                self._exchange.call(Bye(id="", end=end), ByeResult, patience=patience)
+            self._exchange.close()
+        if self._worker is not None:
+            self._worker.stop()
+
+    def __repr__(self) -> str:
+        engine = self._info.engine
+        state = ", closed" if self.closed else ""
+        return f"<Session {self.name!r} on {self.address}, {engine.arch} ({engine.device}){state}>"
+
+
+_open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_open_sessions() -> None:
+    for session in list(_open_sessions):
+        session._leave(end=session._private, patience=1.0)
