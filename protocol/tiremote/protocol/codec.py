@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import msgpack
 
-from tiremote.protocol.errors import (
-    PayloadTooLarge,
-    ProtocolError,
-    TiremoteError,
-    VersionMismatch,
-    error_data_to_wire,
-    error_from_wire,
-)
+from tiremote.protocol.error_wire import error_data_to_wire, error_from_wire
+from tiremote.protocol.errors import PayloadTooLarge, ProtocolError, TiremoteError, VersionMismatch, shown
 from tiremote.protocol.messages import (
     OLDEST_VERSION,
     OPS,
@@ -29,7 +24,7 @@ from tiremote.protocol.messages import (
 from tiremote.protocol.packing import Buffer, fields_set, pack, unpack
 from tiremote.protocol.receipts import Timing
 from tiremote.protocol.results import Limits
-from tiremote.protocol.structures import shown, structure
+from tiremote.protocol.structures import structure
 
 
 def encode(message: Request | Reply) -> list[Buffer]:
@@ -85,21 +80,31 @@ def request_from_header(header: dict[str, Any]) -> Request:
     cls = OPS.get(op) if isinstance(op, str) else None
     if cls is None:
         raise ProtocolError(f"unknown op {shown(op)}; known are {', '.join(OPS)}")
-    body = {key: value for key, value in header.items() if key not in ("v", "op")}
+    body = _body(header)
+    if version > VERSION:
+        # A later version's hello may say more: it is still told which versions there are.
+        body = {field.name: body[field.name] for field in fields(cls) if field.name in body}
     return structure(cls, body, f"op {op}")
 
 
 def decode_reply(frames: Sequence[Buffer]) -> Reply:
     """What a worker sent. Raises `ProtocolError`."""
     # A reply's size is the worker's choice, and bounded there.
-    limits = Limits(header_bytes=1 << 31, buffer_bytes=1 << 40)
+    limits = Limits(header_bytes=1 << 31, buffer_bytes=1 << 40, buffers=1 << 20)
     header_frame, buffers = _split(frames, limits)
     header = read_header(header_frame, buffers, limits)
-    cls = REPLIES.get(header.get("op", ""))
+    op = header.get("op")
+    cls = REPLIES.get(op) if isinstance(op, str) else None
     if cls is None:
-        raise ProtocolError(f"unknown kind of reply {shown(header.get('op'))}; known are {', '.join(REPLIES)}")
-    body = {key: value for key, value in header.items() if key not in ("v", "op")}
-    return structure(cls, body, f"a reply of kind {cls.op}")
+        raise ProtocolError(f"unknown kind of reply {shown(op)}; known are {', '.join(REPLIES)}")
+    return structure(cls, _body(header), f"a reply of kind {cls.op}")
+
+
+def _body(header: dict[Any, Any]) -> dict[str, Any]:
+    for key in header:
+        if not isinstance(key, str):
+            raise ProtocolError(f"a header's keys are strings; {shown(key)} came")
+    return {key: value for key, value in header.items() if key not in ("v", "op")}
 
 
 def _split(frames: Sequence[Buffer], limits: Limits) -> tuple[Buffer, Sequence[Buffer]]:
@@ -132,7 +137,9 @@ def check_buffers(buffers: Sequence[Buffer], limits: Limits) -> int:
 
 def failure(request: RequestId | None, error: TiremoteError, timing: Timing | None = None) -> Failure:
     """The reply that carries an error."""
-    return Failure(id=request, code=error.code, message=error.message, data=error_data_to_wire(error), timing=timing)
+    # The message may quote a user's exception, and hold what UTF-8 does not.
+    message = error.message.encode("utf-8", "backslashreplace").decode()
+    return Failure(id=request, code=error.code, message=message, data=error_data_to_wire(error), timing=timing)
 
 
 def error_of(reply: Failure) -> TiremoteError:

@@ -28,8 +28,8 @@ class names in ``carries``. A code that this version does not know arrives as `T
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from reprlib import Repr
 from typing import Any, ClassVar
 
 
@@ -49,7 +49,7 @@ class SourceFrame:
         head = f'  in "{self.unit}" version {self.version}, line {self.line}'
         if self.function:
             head += f", in {self.function}"
-        body = self.text.expandtabs(4)
+        body = self.text.rstrip().expandtabs(4)
         stripped = body.lstrip()
         lines = [head, f"    {stripped}"]
         if self.column > 0 and stripped:
@@ -255,39 +255,18 @@ class InternalError(TiremoteError):
 
 
 def _few(names: tuple[str, ...], most: int = 8) -> str:
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    first = ", ".join(names[:most])
+    return first if len(names) <= most else f"{first} and {len(names) - most} more"
 
 
-def _tree(cls: type[TiremoteError]) -> list[type[TiremoteError]]:
-    return [cls, *(found for child in cls.__subclasses__() for found in _tree(child))]
+_short = Repr()
+_short.maxlevel, _short.maxstring, _short.maxother, _short.maxlong = 3, 60, 60, 60
 
 
-#: Wire code to class. Private classes only share an implementation and never travel.
-BY_CODE: Mapping[str, type[TiremoteError]] = {
-    cls.code: cls for cls in _tree(TiremoteError) if not cls.__name__.startswith("_")
-}
+def shown(value: Any) -> str:
+    """A value in a message: its type and the start of its text, in bounded time whatever it is."""
+    return f"{type(value).__name__} {_cut(_short.repr(value))}"
 
 
-def error_from_wire(code: str, message: str, data: Mapping[str, Any]) -> TiremoteError:
-    """Builds the typed error. Unknown codes and unknown data survive as the root class and are dropped."""
-    cls = BY_CODE.get(code, TiremoteError)
-    kept = {name: _thaw(name, value) for name, value in data.items() if name in cls.carries}
-    return cls(message, **kept)
-
-
-def _thaw(name: str, value: Any) -> Any:
-    if name == "frames":
-        return tuple(SourceFrame(**frame) for frame in value)
-    return tuple(value) if isinstance(value, list) else value
-
-
-def error_data_to_wire(error: TiremoteError) -> dict[str, Any]:
-    """`TiremoteError.data` in plain msgpack types."""
-    return {name: _freeze(name, value) for name, value in error.data().items() if value is not None}
-
-
-def _freeze(name: str, value: Any) -> Any:
-    if name == "frames":
-        return [{field: getattr(frame, field) for field in SourceFrame.__slots__} for frame in value]
-    return list(value) if isinstance(value, tuple) else value
+def _cut(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."

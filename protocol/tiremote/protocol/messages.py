@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, ClassVar
 
+from tiremote.protocol.errors import ProtocolError, shown
 from tiremote.protocol.receipts import Timing
 from tiremote.protocol.values import Ref, WireArray
 
@@ -23,6 +25,31 @@ Axis = int | tuple[int | None, int | None, int | None]
 #: ``start`` and ``stop`` count scalar elements in C order.
 FlatRange = tuple[int, int]
 
+#: Characters of an id: it is repeated in every event and kept as long as the answer.
+MAX_ID = 200
+#: What `Alloc` makes, what it puts there, and how `Fetch` shows it.
+KINDS = ("ndarray", "field", "array")
+FILLS = ("empty", "value", "arange", "random")
+FORMS = ("array", "summary", "handle")
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ProtocolError(f"{name} is one of {', '.join(known)}; {shown(value)} came")
+
+
+def _seconds(name: str, value: float | None) -> None:
+    # Written so that NaN fails as well.
+    if value is not None and not 0 <= value < inf:
+        raise ProtocolError(f"{name} is a number of seconds from 0; {value} came")
+
+
+def _part(region: tuple[Axis, ...] | None, flat: FlatRange | None) -> None:
+    if region is not None and flat is not None:
+        raise ProtocolError("a part is a region or a flat range, not both")
+    if flat is not None and not 0 <= flat[0] <= flat[1]:
+        raise ProtocolError(f"a flat range is [start, stop] with 0 <= start <= stop; {list(flat)} came")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
@@ -35,6 +62,10 @@ class Request:
     id: RequestId
     token: str | None = None
 
+    def __post_init__(self) -> None:
+        if isinstance(self.id, str) and len(self.id) > MAX_ID:
+            raise ProtocolError(f"an id is at most {MAX_ID} characters; {len(self.id)} came")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EngineRequest(Request):
@@ -44,6 +75,10 @@ class EngineRequest(Request):
 
     events: bool = False
     deadline: float | None = None
+
+    def __post_init__(self) -> None:
+        Request.__post_init__(self)
+        _seconds("deadline", self.deadline)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,6 +96,10 @@ class Hello(Request):
     client: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
     lease: float | None = None
+
+    def __post_init__(self) -> None:
+        Request.__post_init__(self)
+        _seconds("lease", self.lease)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,6 +191,14 @@ class Put(EngineRequest):
     cast: bool = False
     label: str | None = None
 
+    def __post_init__(self) -> None:
+        EngineRequest.__post_init__(self)
+        _part(self.region, self.flat)
+        if (self.array is None) == (self.source is None):
+            raise ProtocolError("put takes an array or a source, one of them")
+        if self.target is None and (self.region is not None or self.flat is not None):
+            raise ProtocolError("put writes a region or a flat range of a target; there is no target")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alloc(EngineRequest):
@@ -175,6 +222,14 @@ class Alloc(EngineRequest):
     copy_of: Ref | None = None
     target: Ref | None = None
 
+    def __post_init__(self) -> None:
+        EngineRequest.__post_init__(self)
+        _one_of("kind", self.kind, KINDS)
+        _one_of("fill", self.fill, FILLS)
+        for size in (*self.shape, *self.element_shape):
+            if size < 0:
+                raise ProtocolError(f"a shape's sizes count from 0; {size} came")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fetch(EngineRequest):
@@ -186,6 +241,11 @@ class Fetch(EngineRequest):
     region: tuple[Axis, ...] | None = None
     flat: FlatRange | None = None
     form: str = "array"
+
+    def __post_init__(self) -> None:
+        EngineRequest.__post_init__(self)
+        _one_of("form", self.form, FORMS)
+        _part(self.region, self.flat)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,26 +7,25 @@ copied through msgpack: a descriptor points to the buffer frame that holds them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
-from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import msgpack
 import numpy as np
 
 from tiremote.protocol.dtypes import dtype_of, name_of
-from tiremote.protocol.errors import PayloadTooLarge, ProtocolError, TiremoteError, UnsupportedType
+from tiremote.protocol.errors import PayloadTooLarge, ProtocolError, UnsupportedType
+from tiremote.protocol.plain import MAX_DEPTH, check_plain, load
 from tiremote.protocol.results import Limits
 from tiremote.protocol.values import ArrayDescriptor, Handle, Name, WireArray, wire_array
 
 ARRAY, HANDLE, SCALAR, TUPLE, NAME = 1, 2, 3, 4, 5
 
-#: Deeper values are refused. Each level of a tuple is decoded from a copy of its bytes: the depth bounds that cost.
-MAX_DEPTH = 32
-
 Buffer = Any  # bytes, memoryview or zmq.Frame: whatever memoryview() takes
 
+#: How deep in a header the values of a receipt may lie: what it leaves of `MAX_DEPTH` is theirs.
+_RECEIPT_DEPTH = 8
 
 #: What msgpack carries by itself.
 _PLAIN: tuple[Any, ...] = (bool, int, float, str, bytes, list, dict)
@@ -34,12 +33,24 @@ _PLAIN: tuple[Any, ...] = (bool, int, float, str, bytes, list, dict)
 
 def pack(value: Any, buffers: list[Buffer]) -> bytes:
     """Packs a value, appending the bytes of every array in it to ``buffers``. Raises `UnsupportedType`."""
-    packer = msgpack.Packer(default=_extension_packer(buffers), strict_types=True, use_bin_type=True)
+    _check(value, 0)
+    return _dump(value, _extension_packer(buffers))
+
+
+def _check(value: Any, depth: int) -> None:
     try:
-        return bytes(packer.pack(value))
-    except (OverflowError, ValueError, RecursionError) as error:
-        reason = "an int of over 64 bits" if isinstance(error, OverflowError) else f"a value ({error})"
-        raise UnsupportedType(f"{reason} does not travel") from None
+        check_plain(value, depth)
+    except ProtocolError as error:  # our own caller's value, not a peer's
+        raise UnsupportedType(error.message) from None
+
+
+def _dump(value: Any, default: Callable[[Any], Any] | None = None, strict: bool = True) -> bytes:
+    try:
+        return bytes(msgpack.Packer(default=default, strict_types=strict, use_bin_type=True).pack(value))
+    except OverflowError:
+        raise UnsupportedType("an int of over 64 bits does not travel") from None
+    except (ValueError, TypeError) as error:
+        raise UnsupportedType(f"a value does not travel: {error}") from None
 
 
 def _extension_packer(buffers: list[Buffer]) -> Callable[[Any], Any]:
@@ -54,15 +65,18 @@ def _extension_packer(buffers: list[Buffer]) -> Callable[[Any], Any]:
             d = value.descriptor
             return _ext(ARRAY, [d.dtype, list(d.shape), d.order, number, d.access, d.writeable])
         if isinstance(value, Handle):
+            _check(value.meta, 0)
             return _ext(HANDLE, [value.kind, value.id, value.meta])
         if isinstance(value, np.generic):
             return _ext(SCALAR, [name_of(value.dtype), value.astype(value.dtype.newbyteorder("<")).tobytes()])
         if isinstance(value, tuple):
-            return msgpack.ExtType(TUPLE, pack(list(value), buffers))
+            return msgpack.ExtType(TUPLE, _dump(list(value), default))
         if isinstance(value, Name):
             return _ext(NAME, [value.unit, value.name])
         if is_dataclass(value) and not isinstance(value, type):
-            return fields_set(value)
+            fields = fields_set(value)
+            _check(fields, _RECEIPT_DEPTH)
+            return fields
         for plain in _PLAIN:
             # strict_types sends subclasses here (an IntEnum, an OrderedDict): they travel as what they are.
             if isinstance(value, plain):
@@ -78,21 +92,27 @@ def _extension_packer(buffers: list[Buffer]) -> Callable[[Any], Any]:
 
 
 def _ext(code: int, content: list[Any]) -> msgpack.ExtType:
-    return msgpack.ExtType(code, msgpack.packb(content, use_bin_type=True))
+    # Not strict: the tuples of a handle's meta are plain arrays, for every language.
+    return msgpack.ExtType(code, _dump(content, strict=False))
 
 
 #: Kinds that are compared with a field's default: an array has no truth value.
 _COMPARED = (bool, int, float, str)
 
 
-@cache
-def _fields_of(cls: Hashable) -> tuple[tuple[str, Any, bool], ...]:
+_FIELDS: dict[type, tuple[tuple[str, Any, bool], ...]] = {}
+
+
+def _fields_of(cls: type[Any]) -> tuple[tuple[str, Any, bool], ...]:
     """Name, default, and whether the field holds a user's values, in which a tuple is not the same as a list."""
 
     def default(f: Field[Any]) -> Any:
         return f.default_factory() if f.default_factory is not MISSING else f.default
 
-    return tuple((f.name, default(f), "Any" in str(f.type)) for f in fields(cast(Any, cls)))
+    known = _FIELDS.get(cls)
+    if known is None:
+        known = _FIELDS[cls] = tuple((f.name, default(f), "Any" in str(f.type)) for f in fields(cls))
+    return known
 
 
 def fields_set(message: Any) -> dict[str, Any]:
@@ -124,15 +144,7 @@ def unpack(header: Buffer, buffers: Sequence[Buffer] = (), limits: Limits | None
             size=size,
             limit=limits.header_bytes,
         )
-    try:
-        return _unpack(header, buffers, 0)
-    except TiremoteError:
-        raise
-    except msgpack.exceptions.StackError:
-        raise ProtocolError("the header is nested too deeply") from None
-    except (ValueError, TypeError, msgpack.exceptions.UnpackException, RecursionError) as error:
-        # Truncated, trailing bytes, invalid UTF-8, lengths beyond the buffer, unhashable keys.
-        raise ProtocolError(f"the header is not one whole msgpack value: {error or type(error).__name__}") from None
+    return _unpack(header, buffers, 0)
 
 
 def _unpack(data: Buffer, buffers: Sequence[Buffer], depth: int) -> Any:
@@ -141,16 +153,13 @@ def _unpack(data: Buffer, buffers: Sequence[Buffer], depth: int) -> Any:
 
     def ext_hook(code: int, content: bytes) -> Any:
         if code == TUPLE:
-            items = _unpack(content, buffers, depth + 1)
-            return tuple(_expect(items, "a tuple's content"))
+            return tuple(_expect(_unpack(content, buffers, depth + 1), "a tuple's content"))
         read = _EXTENSIONS.get(code)
         if read is None:
             raise ProtocolError(f"unknown extension type {code}; known are {ARRAY} to {NAME}")
-        return read(_expect(msgpack.unpackb(content, raw=False), f"extension type {code}"), buffers)
+        return read(_expect(load(content), f"the content of extension type {code}"), buffers)
 
-    return msgpack.unpackb(
-        data, raw=False, strict_map_key=False, ext_hook=ext_hook, max_array_len=1 << 20, max_map_len=1 << 20
-    )
+    return load(data, ext_hook)
 
 
 def _expect(value: Any, what: str) -> list[Any]:
@@ -169,7 +178,7 @@ def _read_array(content: list[Any], buffers: Sequence[Buffer]) -> WireArray:
         order=order,
         buffer=number,
         access=rest[0] if rest else "inout",
-        writeable=rest[1] is not False if len(rest) > 1 else True,
+        writeable=rest[1] if len(rest) > 1 else True,
     )
     if number is None:
         return WireArray(descriptor, None)
@@ -194,6 +203,8 @@ def _read_scalar(content: list[Any], _: Sequence[Buffer]) -> Any:
     dtype = dtype_of(content[0])
     if len(content[1]) != dtype.itemsize:
         raise ProtocolError(f"a scalar of dtype {content[0]} is {dtype.itemsize} bytes, not {len(content[1])}")
+    if content[0] == "bool" and content[1] not in (b"\0", b"\1"):
+        raise ProtocolError("a scalar of dtype bool is one byte, 0 or 1")
     return np.frombuffer(content[1], dtype)[0]
 
 

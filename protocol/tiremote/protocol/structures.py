@@ -10,7 +10,7 @@ from cattrs import Converter, transform_error
 from cattrs.errors import BaseValidationError
 from cattrs.gen import make_dict_structure_fn
 
-from tiremote.protocol.errors import ProtocolError
+from tiremote.protocol.errors import ProtocolError, shown
 from tiremote.protocol.messages import Axis, FlatRange, Request
 from tiremote.protocol.values import Handle, Name, Ref, WireArray
 
@@ -100,7 +100,7 @@ def _tuple_hook(cls: Any, converter: Converter) -> Callable[[Any, Any], Any]:
 
 def _flat_range(value: Any, _: Any) -> FlatRange:
     if type(value) not in (list, tuple) or len(value) != 2 or not all(type(one) is int for one in value):
-        raise TypeError(f"[start, stop] was expected, {shown(value)} came")
+        raise TypeError(f"[int, int] was expected, {shown(value)} came")
     return (value[0], value[1])
 
 
@@ -108,13 +108,10 @@ def _axis(value: Any, _: Any) -> Axis:
     if type(value) is int:
         return value
     if type(value) in (list, tuple) and len(value) == 3 and all(one is None or type(one) is int for one in value):
+        if value[2] == 0:
+            raise TypeError("a step of 0 came, it is any other int or nil")
         return (value[0], value[1], value[2])
     raise TypeError(f"an index or [start, stop, step] was expected, {shown(value)} came")
-
-
-def shown(value: Any) -> str:
-    text = repr(value)
-    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 
 
 _converter = _make_converter()

@@ -9,13 +9,15 @@ from typing import Any, Literal
 import numpy as np
 
 from tiremote.protocol.dtypes import dtype_of, name_of
-from tiremote.protocol.errors import ProtocolError
+from tiremote.protocol.errors import ProtocolError, UnsupportedType, shown
 
 Order = Literal["C", "F"]
 Access = Literal["in", "out", "inout"]
 
 #: NumPy's own limit since 2.0.
 MAX_DIMENSIONS = 64
+#: What a signed 64-bit size can count.
+MAX_BYTES = (1 << 63) - 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,17 +37,20 @@ class ArrayDescriptor:
     writeable: bool = True
 
     def __post_init__(self) -> None:
-        dtype_of(self.dtype)
-        if len(self.shape) > MAX_DIMENSIONS or not all(
-            isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in self.shape
-        ):
-            raise ProtocolError(f"an array's shape is at most {MAX_DIMENSIONS} sizes from 0, not {self.shape}")
+        itemsize = dtype_of(self.dtype).itemsize
+        if len(self.shape) > MAX_DIMENSIONS or not all(type(n) is int and n >= 0 for n in self.shape):
+            raise ProtocolError(f"an array's shape is at most {MAX_DIMENSIONS} sizes from 0, not {shown(self.shape)}")
+        # Also where one size is 0: NumPy computes the strides of the others all the same.
+        if prod(n or 1 for n in self.shape) * itemsize > MAX_BYTES:
+            raise ProtocolError(f"an array of shape {shown(self.shape)} is larger than any memory")
         if self.order not in ("C", "F"):
-            raise ProtocolError(f"an array's order is 'C' or 'F', not {self.order!r}")
+            raise ProtocolError(f"an array's order is 'C' or 'F', not {shown(self.order)}")
         if self.access not in ("in", "out", "inout"):
-            raise ProtocolError(f"an array's access is 'in', 'out' or 'inout', not {self.access!r}")
-        if self.buffer is not None and (isinstance(self.buffer, bool) or self.buffer < 0):
-            raise ProtocolError(f"a buffer's number counts from 0, not {self.buffer!r}")
+            raise ProtocolError(f"an array's access is 'in', 'out' or 'inout', not {shown(self.access)}")
+        if self.buffer is not None and (type(self.buffer) is not int or self.buffer < 0):
+            raise ProtocolError(f"a buffer's number counts from 0, not {shown(self.buffer)}")
+        if type(self.writeable) is not bool:
+            raise ProtocolError(f"an array's writeable is a boolean, not {shown(self.writeable)}")
 
     @property
     def nbytes(self) -> int:
@@ -70,11 +75,13 @@ def describe_array(array: np.ndarray, *, access: Access = "inout") -> tuple[Arra
 
     The second is the caller's memory where that is contiguous, else a copy. Raises `UnsupportedType`.
     """
+    if isinstance(array, np.ma.MaskedArray):
+        raise UnsupportedType("a masked array does not travel: send .filled(...) or its data and mask")
     name = name_of(array.dtype)
-    little = array.astype(dtype_of(name), copy=False)
+    little = np.asarray(array).astype(dtype_of(name), copy=False)
     order: Order = "F" if little.flags.f_contiguous and not little.flags.c_contiguous else "C"
-    # ascontiguousarray makes a 0-d array 1-d; the shape is the descriptor's.
-    flat = little if little.flags.contiguous or little.flags.c_contiguous else np.ascontiguousarray(little)
+    # ascontiguousarray makes a 0-d array 1-d, but that one is contiguous already.
+    flat = little if little.flags.forc else np.ascontiguousarray(little)
     descriptor = ArrayDescriptor(
         dtype=name, shape=array.shape, order=order, access=access, writeable=bool(array.flags.writeable)
     )
