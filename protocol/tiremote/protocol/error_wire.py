@@ -1,0 +1,69 @@
+"""Errors to the wire and back: a code, a message, and the attributes that the error's class carries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tiremote.protocol.errors import SourceFrame, TiremoteError
+
+
+def _tree(cls: type[TiremoteError]) -> list[type[TiremoteError]]:
+    return [cls, *(found for child in cls.__subclasses__() for found in _tree(child))]
+
+
+#: Wire code to class. Private classes only share an implementation and never travel.
+BY_CODE: Mapping[str, type[TiremoteError]] = {
+    cls.code: cls for cls in _tree(TiremoteError) if not cls.__name__.startswith("_")
+}
+
+
+def error_from_wire(code: str, message: str, data: Mapping[str, Any]) -> TiremoteError:
+    """Builds the typed error. An unknown code gives the root class; data that is unknown or malformed is left out."""
+    cls = BY_CODE.get(code, TiremoteError)
+    error = cls(message)
+    for name in cls.carries:
+        try:
+            setattr(error, name, _thaw(name, data[name]))
+        except (KeyError, TypeError, ValueError, OverflowError):
+            continue
+    return error
+
+
+#: What is not a plain value among the attributes that errors carry.
+_FRAMES = frozenset({"frames"})
+_NAMES = frozenset({"restored", "lost", "known"})
+_PAIRS = frozenset({"supported"})
+
+
+def _thaw(name: str, value: Any) -> Any:
+    if name in _FRAMES:
+        return tuple(SourceFrame(**{field: kind(frame[field]) for field, kind in _FRAME_FIELDS}) for frame in value)
+    if name in _NAMES:
+        return tuple(str(one) for one in value)
+    if name in _PAIRS:
+        lowest, highest = value
+        return int(lowest), int(highest)
+    return value
+
+
+def error_data_to_wire(error: TiremoteError) -> dict[str, Any]:
+    """`TiremoteError.data` in plain msgpack types."""
+    return {name: _freeze(name, value) for name, value in error.data().items() if value is not None}
+
+
+def _freeze(name: str, value: Any) -> Any:
+    if name in _FRAMES:
+        return [{field: getattr(frame, field) for field, _ in _FRAME_FIELDS} for frame in value]
+    return list(value) if isinstance(value, tuple) else value
+
+
+_FRAME_FIELDS: tuple[tuple[str, type], ...] = (
+    ("unit", str),
+    ("version", int),
+    ("function", str),
+    ("line", int),
+    ("column", int),
+    ("end_column", int),
+    ("text", str),
+)

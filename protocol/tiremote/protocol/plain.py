@@ -1,0 +1,81 @@
+"""Plain msgpack, held to what the protocol allows: whole, unambiguous, of bounded depth, without foreign types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+
+from tiremote.protocol.errors import ProtocolError, UnsupportedType
+
+#: Containers within containers. Readers recurse, and each level of a tuple is decoded from a copy of its bytes.
+MAX_DEPTH = 32
+
+#: Items of one array or map: more than that is an array's bytes, not a list.
+MAX_ITEMS = 1 << 20
+
+#: msgpack makes and takes these without asking. (`ExtType` is a tuple: it is looked for first.)
+_FOREIGN = (msgpack.Timestamp, msgpack.ExtType)
+_LOOKED_AT = (*_FOREIGN, list, tuple, dict)
+
+
+def load(data: Any, ext_hook: Callable[[int, bytes], Any] = msgpack.ExtType) -> Any:
+    """The one msgpack value that ``data`` is. Raises `ProtocolError`, `UnsupportedType`."""
+    try:
+        _check_whole(data)
+        value = msgpack.unpackb(
+            data,
+            raw=False,
+            strict_map_key=False,
+            object_pairs_hook=_map,
+            ext_hook=ext_hook,
+            max_array_len=MAX_ITEMS,
+            max_map_len=MAX_ITEMS,
+        )
+        check_plain(value)
+    except msgpack.exceptions.StackError:
+        raise ProtocolError(f"a value is nested more than {MAX_DEPTH} deep") from None
+    except msgpack.exceptions.OutOfData:
+        raise ProtocolError("the msgpack is truncated") from None
+    except (ValueError, TypeError, msgpack.exceptions.UnpackException) as error:
+        # Trailing bytes, invalid UTF-8, a byte that starts nothing, unhashable keys.
+        raise ProtocolError(f"this is not one whole msgpack value: {error or type(error).__name__}") from None
+    return value
+
+
+def _check_whole(data: Any) -> None:
+    # The decoder allocates what a length claims before it looks for the items. This pass allocates nothing; after
+    # it every claim is backed by bytes that came.
+    size = max(memoryview(data).nbytes, 1)
+    unpacker = msgpack.Unpacker(
+        None, max_buffer_size=size, read_size=size, max_array_len=MAX_ITEMS, max_map_len=MAX_ITEMS
+    )
+    unpacker.feed(data)
+    unpacker.skip()
+
+
+def _map(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ProtocolError("a map has the same key twice")
+    return value
+
+
+def check_plain(value: Any, depth: int = 0) -> None:
+    """Raises `ProtocolError` where a value is too deep or too long, `UnsupportedType` for msgpack's own extras."""
+    if isinstance(value, _FOREIGN):
+        raise UnsupportedType(f"a msgpack {type(value).__name__} does not travel: send numbers, strings or bytes")
+    if not isinstance(value, _LOOKED_AT):
+        return
+    if depth >= MAX_DEPTH:
+        raise ProtocolError(f"a value is nested more than {MAX_DEPTH} deep")
+    if len(value) > MAX_ITEMS:
+        raise ProtocolError(f"a list of {len(value)} items came, at most {MAX_ITEMS} travel: send an array")
+    for item in value:
+        if isinstance(item, _LOOKED_AT):
+            check_plain(item, depth + 1)
+    if isinstance(value, dict):
+        for item in value.values():
+            if isinstance(item, _LOOKED_AT):
+                check_plain(item, depth + 1)
