@@ -1,0 +1,208 @@
+"""The half of the seam to Taichi that arguments and arrays go through; `TaichiRuntime` inherits it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tiremote.protocol.dtypes import DTYPES
+from tiremote.protocol.errors import UnsupportedType
+from tiremote.worker.engine.signature import (
+    ArrayMeta,
+    ArrayType,
+    MatrixType,
+    OpaqueType,
+    ParameterType,
+    ScalarType,
+    StructType,
+    TemplateType,
+)
+
+#: The most arguments of one launch, templates left out. Taichi has it inside a function (kernel_impl.py,
+#: ``max_arg_num``); its forks raised it.
+_MAX_ARGUMENTS = {"taichi": 64}
+_MAX_ARGUMENTS_OF_FORKS = 512
+
+_META = "_tiremote_meta"
+
+
+class ArrayRuntime:
+    """Signatures of kernels, and everything that lies in an array."""
+
+    name: str
+    ti: Any
+    impl: Any
+    core: Any
+
+    if TYPE_CHECKING:
+
+        def lang(self, module: str) -> Any: ...
+        def dtype_name(self, dtype: Any) -> str: ...
+        def dtype_object(self, name: str) -> Any: ...
+        def is_ndarray(self, value: object) -> bool: ...
+        def is_field(self, value: object) -> bool: ...
+
+    # Signatures -------------------------------------------------------------------------------------------
+
+    @property
+    def max_arguments(self) -> int:
+        """The most arguments that one launch takes."""
+        return _MAX_ARGUMENTS.get(self.name, _MAX_ARGUMENTS_OF_FORKS)
+
+    def kernel_behind(self, target: Any) -> tuple[Any, int]:
+        """The ``Kernel`` object that calling ``target`` launches, and how many leading arguments it fills itself.
+
+        ``target`` is a decorated kernel, a kernel got from an instance, or the ``grad`` of one of them.
+        """
+        lang = self.lang("kernel_impl")
+        if isinstance(target, lang.Kernel):
+            return target, 0
+        owner = getattr(target, "__self__", None)
+        if isinstance(owner, lang._BoundedDifferentiableMethod):
+            return owner._adjoint, 1
+        if isinstance(target, lang._BoundedDifferentiableMethod):
+            return target._primal, 0 if target._is_staticmethod else 1
+        return target._primal, 0
+
+    def parameter_types(self, kernel: Any) -> tuple[tuple[str, ParameterType], ...]:
+        """Name and type of every parameter of a ``Kernel`` object, ``self`` included."""
+        return tuple((each.name, self.parameter_type(each.annotation)) for each in kernel.arguments)
+
+    def parameter_type(self, annotation: Any) -> ParameterType:
+        """An annotation in our words."""
+        if isinstance(annotation, self.ti.types.ndarray_type.NdarrayType):
+            return self._array_type(annotation)
+        if isinstance(annotation, self.lang("matrix").MatrixType):
+            return MatrixType(
+                dtype=self.dtype_name(annotation.dtype),
+                shape=(annotation.n, annotation.m)[: annotation.ndim],
+                annotation=annotation,
+            )
+        if isinstance(annotation, self.lang("struct").StructType):
+            members = tuple((name, self.parameter_type(each)) for name, each in annotation.members.items())
+            return StructType(members=members, annotation=annotation)
+        template = self.ti.types.annotations.template
+        if isinstance(annotation, template) or annotation is template:
+            return TemplateType()
+        for what, module, kinds in (
+            ("texture", "_texture", ("TextureType", "RWTextureType")),
+            ("sparse matrix builder", "kernel_impl", ("sparse_matrix_builder",)),
+            ("argpack", "argpack", ("ArgPackType",)),
+        ):
+            if type(annotation).__name__ in kinds:
+                return OpaqueType(what=what, cls=self._opaque_class(what, module))
+        return ScalarType(dtype=self.dtype_name(annotation))
+
+    def _opaque_class(self, what: str, module: str) -> type:
+        if what == "sparse matrix builder":
+            return self.ti.linalg.SparseMatrixBuilder  # type: ignore[no-any-return]
+        return getattr(self.lang(module), "Texture" if what == "texture" else "ArgPack")  # type: ignore[no-any-return]
+
+    def _array_type(self, annotation: Any) -> ArrayType:
+        dtype = annotation.dtype
+        if isinstance(dtype, self.lang("matrix").MatrixType):
+            return ArrayType(
+                dtype=None if dtype.dtype is None else self.dtype_name(dtype.dtype),
+                ndim=annotation.ndim,
+                element_shape=(dtype.n, dtype.m)[: dtype.ndim],
+                needs_grad=annotation.needs_grad,
+            )
+        if dtype is not None:
+            # With Python's float or int as dtype Taichi refuses every NumPy array (an AttributeError inside).
+            annotation.dtype = self.lang("util").cook_dtype(dtype)
+        return ArrayType(
+            dtype=None if dtype is None else self.dtype_name(dtype),
+            ndim=annotation.ndim,
+            element_shape=None if dtype is None else (),
+            needs_grad=annotation.needs_grad,
+        )
+
+    # Values -------------------------------------------------------------------------------------------------
+
+    def matrix_values(self, value: object) -> np.ndarray | None:
+        """The numbers of a vector or matrix value, or None for anything else."""
+        if isinstance(value, self.lang("matrix").Matrix):
+            return np.asarray(value.to_numpy())
+        return None
+
+    def struct_values(self, value: object) -> Mapping[str, Any] | None:
+        """The members of a struct value, each in the runtime's own type, or None for anything else."""
+        if isinstance(value, self.lang("struct").Struct):
+            return {name: value[name] for name in value.keys}
+        return None
+
+    def is_struct_field(self, value: object) -> bool:
+        return isinstance(value, self.lang("struct").StructField)
+
+    # Arrays -------------------------------------------------------------------------------------------------
+
+    def array_meta(self, value: Any) -> ArrayMeta:
+        """What an ndarray or a field is. Raises `UnsupportedType` for dtypes that do not travel (quantised ones)."""
+        found = value.__dict__.get(_META)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
+        if self.is_ndarray(value):
+            element_shape = tuple(value.element_shape)
+        elif isinstance(value, self.lang("matrix").MatrixField):
+            element_shape = (value.n, value.m)[: value.ndim]
+        else:
+            element_shape = ()
+        dtype = self.dtype_name(value.dtype)
+        if dtype not in DTYPES:
+            raise UnsupportedType(f"an array of {dtype} does not travel; the wire carries {', '.join(DTYPES)}")
+        meta = ArrayMeta(
+            dtype=dtype,
+            shape=tuple(map(int, value.shape)),
+            element_shape=tuple(map(int, element_shape)),
+            itemsize=DTYPES[dtype].itemsize,
+        )
+        value.__dict__[_META] = meta
+        return meta
+
+    def has_grad(self, ndarray: Any) -> bool:
+        return ndarray.grad is not None
+
+    def field_offset(self, field: Any) -> tuple[int, ...]:
+        """The index of a field's first element: zeros unless it was made with ``offset``."""
+        return tuple(map(int, field.snode.ptr.offset)) or (0,) * len(field.shape)
+
+    def max_dimensions(self) -> int:
+        """The most axes of a field or ndarray, without the element's own."""
+        return int(self.core.get_max_num_indices())
+
+    def make_ndarray(self, dtype: str, shape: tuple[int, ...], element_shape: tuple[int, ...], needs_grad: bool) -> Any:
+        """A new ndarray of zeros; shapes were checked before."""
+        return self.ti.ndarray(self._element_type(dtype, element_shape), shape, needs_grad=needs_grad)
+
+    def make_field(self, dtype: str, shape: tuple[int, ...], element_shape: tuple[int, ...], needs_grad: bool) -> Any:
+        """A new field of zeros in an SNode tree of its own, so that it can be given back alone."""
+        axes = self.ti.axes(*range(len(shape)))
+        builder = self.ti.FieldsBuilder()
+        made = self.ti.field(self._element_type(dtype, element_shape), needs_grad=needs_grad)
+        for each in (made, made.grad) if needs_grad else (made,):
+            # A 0-d field is placed at the root itself.
+            (builder.dense(axes, shape) if shape else builder).place(each)
+        builder.finalize()
+        return made
+
+    def _element_type(self, dtype: str, element_shape: tuple[int, ...]) -> Any:
+        scalar = self.dtype_object(dtype)
+        if not element_shape:
+            return scalar
+        if len(element_shape) == 1:
+            return self.ti.types.vector(element_shape[0], scalar)
+        return self.ti.types.matrix(*element_shape, scalar)
+
+    def free_vector_ndarrays_when_dropped(self) -> None:
+        """Gives vector and matrix ndarrays the finaliser that scalar ones have; without it they leak for good."""
+
+        def delete(ndarray: Any) -> None:
+            state = self.impl and self.impl.get_runtime()  # modules are None while the interpreter ends
+            if ndarray.arr is not None and state is not None and state.prog is not None:
+                state.prog.delete_ndarray(ndarray.arr)
+
+        for cls in (self.lang("matrix").VectorNdarray, self.lang("matrix").MatrixNdarray):
+            if not hasattr(cls, "__del__"):
+                cls.__del__ = delete

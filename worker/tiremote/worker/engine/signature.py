@@ -1,0 +1,115 @@
+"""What a kernel's parameters take, in words of our own: nothing here knows which runtime it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScalarType:
+    """A primitive type under its wire name."""
+
+    dtype: str
+
+    def __str__(self) -> str:
+        return self.dtype
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ArrayType:
+    """``ti.types.ndarray``. None is anything; ``element_shape`` has None for a size that is left open."""
+
+    dtype: str | None = None
+    ndim: int | None = None
+    element_shape: tuple[int | None, ...] | None = None
+    needs_grad: bool | None = None
+
+    def __str__(self) -> str:
+        inside = []
+        if self.element_shape:
+            inside.append(_compound(self.element_shape, self.dtype))
+        elif self.dtype is not None:
+            inside.append(self.dtype)
+        if self.ndim is not None:
+            inside.append(f"ndim={self.ndim}")
+        if self.needs_grad:
+            inside.append("needs_grad=True")
+        return f"ndarray({', '.join(inside)})" if inside else "ndarray"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MatrixType:
+    """A vector (one size) or a matrix (two). ``annotation`` is the runtime's own type, which builds a value."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    annotation: Any = field(compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return _compound(self.shape, self.dtype)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StructType:
+    """A struct: its members in order. ``annotation`` is the runtime's own type, which builds a value."""
+
+    members: tuple[tuple[str, ParameterType], ...]
+    annotation: Any = field(compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"struct({', '.join(f'{name}: {kind}' for name, kind in self.members)})"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TemplateType:
+    """``ti.template()``: the value becomes part of the compiled kernel."""
+
+    def __str__(self) -> str:
+        return "template"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpaqueType:
+    """A thing that only the worker can make (texture, argpack, sparse matrix builder): an instance of ``cls``."""
+
+    what: str
+    cls: type = field(compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.what
+
+
+ParameterType = ScalarType | ArrayType | MatrixType | StructType | TemplateType | OpaqueType
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ArrayMeta:
+    """What an array on the worker is. ``shape`` is without the element's own dims."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    element_shape: tuple[int, ...] = ()
+    itemsize: int
+
+    @property
+    def full_shape(self) -> tuple[int, ...]:
+        """The shape of the NumPy array that holds it all."""
+        return self.shape + self.element_shape
+
+    @property
+    def size(self) -> int:
+        """Scalars in it."""
+        size = 1
+        for n in self.full_shape:
+            size *= n
+        return size
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+
+def _compound(shape: tuple[int | None, ...], dtype: str | None) -> str:
+    sizes = ", ".join("?" if n is None else str(n) for n in shape)
+    return f"{'vector' if len(shape) == 1 else 'matrix'}({sizes}, {dtype or 'any dtype'})"
