@@ -1,0 +1,129 @@
+"""``tiremote-worker``: the process on the GPU machine."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+import zmq
+
+from tiremote.protocol.errors import TiremoteError
+from tiremote.protocol.results import Limits
+from tiremote.worker.front.binding import Curve, bind, check_address, secure, start_authenticator
+from tiremote.worker.front.core import WORKER_VERSION, Front
+from tiremote.worker.front.loop import Loop
+from tiremote.worker.front.settings import Settings
+
+RUNTIMES = ("taichi",)
+
+#: Messages that may wait for one client: a client may have that many small answers on their way.
+_HIGH_WATER = 100_000
+_LINGER_MS = 1000
+#: ZeroMQ's own heartbeat: a connection that is cut without a word is dropped after the time-out.
+_HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 10_000, 30_000
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--bind", "address", default="tcp://127.0.0.1:5555", show_default=True, help="Where to listen.")
+@click.option("--arch", default="auto", show_default=True, help="auto, cuda, vulkan, metal, cpu, ...")
+@click.option("--runtime", type=click.Choice(RUNTIMES), default="taichi", show_default=True)
+@click.option("--keys", type=click.Path(path_type=Path), help="This worker's .key_secret file: listen under CURVE.")
+@click.option("--authorized", type=click.Path(path_type=Path), help="The folder of the clients' .key files.")
+@click.option("--lease", default=24 * 3600.0, show_default=True, help="Seconds that a session outlives its clients.")
+@click.option("--max-sessions", default=Limits().sessions, show_default=True, type=click.IntRange(min=1))
+@click.option("--spares", default=1, show_default=True, type=click.IntRange(0, 16), help="Engines kept warm.")
+@click.option("--grace", default=0.5, show_default=True, help="Seconds that interrupted code has to stop by itself.")
+@click.option("--drain", default=30.0, show_default=True, help="Seconds that running work has after SIGTERM.")
+@click.option("--until-eof", is_flag=True, help="End when standard input does: for a program that starts a worker.")
+@click.option("--log-level", default="warning", type=click.Choice(["debug", "info", "warning", "error"]))
+@click.version_option(WORKER_VERSION, prog_name="tiremote-worker")
+def main(
+    address: str,
+    arch: str,
+    runtime: str,
+    keys: Path | None,
+    authorized: Path | None,
+    lease: float,
+    max_sessions: int,
+    spares: int,
+    grace: float,
+    drain: float,
+    until_eof: bool,
+    log_level: str,
+) -> None:
+    """Serve Taichi kernels: compile, run and reload what clients send, on this machine's GPU.
+
+    Prints one line when it is ready. SIGTERM and Ctrl-C drain: running work ends first; a second one stops at once.
+    """
+    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    settings = Settings(
+        options={"arch": arch},
+        limits=Limits(sessions=max_sessions),
+        lease=lease,
+        spares=spares,
+        grace=grace,
+        drain=drain,
+    )
+    try:
+        curve = _curve(keys, authorized)
+        _serve(address, curve, settings, runtime, lifeline=sys.stdin.fileno() if until_eof else None)
+    except TiremoteError as error:
+        click.echo(f"tiremote-worker: {error}", err=True)
+        sys.exit(1)
+
+
+def _curve(keys: Path | None, authorized: Path | None) -> Curve | None:
+    if (keys is None) != (authorized is None):
+        raise click.UsageError("--keys and --authorized go together: the worker's own key, and whom it lets in")
+    return None if keys is None or authorized is None else Curve(secret_file=keys, authorized=authorized)
+
+
+def _serve(address: str, curve: Curve | None, settings: Settings, runtime: str, lifeline: int | None) -> None:
+    wanted = check_address(address, curve=curve is not None)
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    authenticator = start_authenticator(context, curve) if curve else None
+    router = context.socket(zmq.ROUTER)
+    try:
+        _tune(router, settings.limits)
+        if curve:
+            secure(router, curve)
+        real = bind(router, wanted)
+        Loop(
+            router,
+            settings,
+            runtime,
+            curve=curve is not None,
+            on_ready=lambda front: _say_ready(real, front),
+            lifeline=lifeline,
+        ).run()
+    finally:
+        router.close()
+        if authenticator:
+            authenticator.stop()
+        context.term()
+        if wanted.startswith("ipc://"):
+            Path(urlsplit(wanted).netloc + urlsplit(wanted).path).unlink(missing_ok=True)
+
+
+def _tune(router: zmq.Socket[bytes], limits: Limits) -> None:
+    router.setsockopt(zmq.MAXMSGSIZE, max(limits.buffer_bytes, limits.header_bytes))
+    router.setsockopt(zmq.ROUTER_MANDATORY, 1)
+    router.setsockopt(zmq.SNDHWM, _HIGH_WATER)
+    router.setsockopt(zmq.RCVHWM, _HIGH_WATER)
+    router.setsockopt(zmq.LINGER, _LINGER_MS)
+    router.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
+    router.setsockopt(zmq.HEARTBEAT_TIMEOUT, _HEARTBEAT_TIMEOUT_MS)
+
+
+def _say_ready(address: str, front: Front) -> None:
+    info = front.scheduler.info
+    if info is not None:
+        click.echo(
+            f"tiremote-worker ready {address} arch={info.arch} device={shlex.quote(info.device)} "
+            f"runtime={info.runtime} {info.version} tiremote={WORKER_VERSION} pid={os.getpid()}"
+        )

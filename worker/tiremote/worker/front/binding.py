@@ -1,0 +1,97 @@
+"""Where the worker may listen, and whom it lets in."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import zmq
+import zmq.auth
+from zmq.auth.thread import ThreadAuthenticator
+
+from tiremote.protocol.errors import Refused
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Curve:
+    """The worker's own key pair (a ``.key_secret`` file), and the folder of public keys that are admitted."""
+
+    secret_file: Path
+    authorized: Path
+
+
+def check_address(address: str, *, curve: bool) -> str:
+    """The address in ZeroMQ's spelling. Raises `Refused` for one that would let strangers in."""
+    parts = urlsplit(address)
+    if parts.scheme == "ipc" and address != "ipc://":
+        return address
+    if parts.scheme != "tcp" or not parts.hostname:
+        raise Refused(f"cannot listen on {address!r}: give tcp://HOST:PORT or ipc://PATH")
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0 if address.endswith(":*") else None
+    if port is None:
+        raise Refused(f"cannot listen on {address!r}: a port from 0 (any free one) to 65535 is missing")
+    if not curve and not _is_loopback(parts.hostname):
+        raise Refused(
+            f"will not listen on {address} without keys: whoever reaches it could run any code here. Make keys with "
+            "'tiremote keygen' and start with --keys FILE --authorized FOLDER, or listen on tcp://127.0.0.1:PORT and "
+            "reach it through 'ssh -L PORT:127.0.0.1:PORT'"
+        )
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"tcp://{host}:{port or '*'}"
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def start_authenticator(context: zmq.Context[zmq.Socket[bytes]], curve: Curve) -> ThreadAuthenticator:
+    """Admits the keys in the folder and nobody else; the folder is read again by each handshake."""
+    if not curve.authorized.is_dir():
+        raise Refused(f"no folder of authorised clients at {curve.authorized}: put their .key files there")
+    authenticator = ThreadAuthenticator(context)
+    authenticator.start()
+    authenticator.configure_curve(domain="*", location=str(curve.authorized))
+    return authenticator
+
+
+def secure(socket: zmq.Socket[bytes], curve: Curve) -> None:
+    """Makes the socket a CURVE server. Raises `Refused` for a key file that is none, or that others can read."""
+    try:
+        mode = curve.secret_file.stat().st_mode
+        public, secret = zmq.auth.load_certificate(curve.secret_file)
+    except (OSError, ValueError) as error:
+        raise Refused(f"no key in {curve.secret_file}: {error}; make one with 'tiremote keygen'") from None
+    if secret is None:
+        raise Refused(f"{curve.secret_file} holds a public key only: give the .key_secret file")
+    if mode & 0o077:
+        raise Refused(f"{curve.secret_file} can be read by others: chmod 600 {curve.secret_file}")
+    socket.curve_publickey, socket.curve_secretkey, socket.curve_server = public, secret, True
+
+
+def bind(socket: zmq.Socket[bytes], address: str) -> str:
+    """Binds and returns the real address. Raises `Refused` where that is not possible."""
+    # An ipc socket file belongs to this user alone, from the moment it is there.
+    mask = os.umask(0o177)
+    try:
+        socket.bind(address)
+    except zmq.ZMQError as error:
+        hint = ": is another worker running there?" if error.errno == zmq.EADDRINUSE else ""
+        raise Refused(f"cannot listen on {address}: {error.strerror or error}{hint}") from None
+    finally:
+        os.umask(mask)
+    return (
+        socket.last_endpoint.decode().rstrip("\0")
+        if isinstance(socket.last_endpoint, bytes)
+        else str(socket.last_endpoint)
+    )

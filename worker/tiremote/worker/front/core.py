@@ -1,0 +1,476 @@
+"""The front without its sockets: a client's message and the time go in, effects come out.
+
+Requests that need Taichi become jobs for the `Scheduler`; everything else is answered here, from what the front
+knows, so that it is answered at once whatever the engines do.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from importlib.metadata import version as package_version
+from itertools import count
+from typing import Any
+
+from tiremote.protocol.codec import check_buffers, id_of, read_header, request_from_header
+from tiremote.protocol.errors import (
+    Interrupted,
+    PayloadTooLarge,
+    ProtocolError,
+    Refused,
+    TiremoteError,
+    Unauthorized,
+    UnknownName,
+    VersionMismatch,
+)
+from tiremote.protocol.messages import (
+    OLDEST_VERSION,
+    OPS,
+    VERSION,
+    Bye,
+    Cancel,
+    Describe,
+    EngineRequest,
+    Hello,
+    Interrupt,
+    Ping,
+    Request,
+    Status,
+)
+from tiremote.protocol.receipts import Description
+from tiremote.protocol.results import (
+    ByeResult,
+    CancelResult,
+    HelloResult,
+    InterruptResult,
+    Pong,
+    Running,
+    SessionStatus,
+    WorkerStatus,
+)
+from tiremote.worker.front.answers import Answers
+from tiremote.worker.front.effects import Effect, Route, Stop
+from tiremote.worker.front.output import Output, Stream
+from tiremote.worker.front.scheduler import Scheduler, describe
+from tiremote.worker.front.sessions import Job, Seat, Session
+from tiremote.worker.front.settings import Settings
+from tiremote.worker.link import Message
+
+_log = logging.getLogger(__name__)
+
+WORKER_VERSION = package_version("tiremote")
+
+
+class Front:
+    """Sans-IO. Feed it through the ``on_...`` methods and `tick`, then carry out what `take` returns.
+
+    ``memory_of(pid)`` tells a process's resident bytes. ``user`` is the client's public key under CURVE, else "".
+    """
+
+    def __init__(
+        self, settings: Settings, *, now: float, memory_of: Callable[[int], int | None] = lambda _: None
+    ) -> None:
+        self._settings = settings
+        self._memory_of = memory_of
+        self._started = now
+        self._answers = Answers()
+        self.scheduler = Scheduler(settings, self._answers, self._on_open)
+        self._sessions: dict[str, Session] = {}
+        self._seats: dict[str, Seat] = {}
+        self._numbers = count(1)
+        self._requests = 0
+        self._dropped = 0
+        self._drain_until: float | None = None
+        self._handlers: dict[type[Request], Callable[[Any, Seat, float], Any]] = {
+            Describe: self._describe,
+            Interrupt: self._interrupt,
+            Cancel: self._cancel,
+            Bye: self._bye,
+        }
+        self.scheduler.fill_spares()
+
+    def take(self) -> list[Effect]:
+        """What is to be done now, in order."""
+        return self._answers.take()
+
+    # ------------------------------------------------------------ what clients say
+
+    def on_client(self, identity: bytes, user: str, frames: Sequence[Any], now: float) -> None:
+        """A message of a client: the frames behind the ROUTER's own. Never raises for what they hold."""
+        delimited = len(frames) > 0 and memoryview(frames[0]).nbytes == 0
+        route = Route(identity, delimited)
+        frames = frames[1:] if delimited else frames
+        if not frames:
+            self._dropped += 1
+            return
+        self._requests += 1
+        header: dict[str, Any] = {}
+        try:
+            nbytes = check_buffers(frames[1:], self._settings.limits)
+            header = read_header(frames[0], frames[1:], self._settings.limits)
+            request = request_from_header(header)
+            self._on_request(route, user, request, frames, nbytes, now)
+        except TiremoteError as error:
+            self._answers.fail(route, id_of(header), error)
+
+    def _on_request(
+        self, route: Route, user: str, request: Request, frames: Sequence[Any], nbytes: int, now: float
+    ) -> None:
+        if isinstance(request, Hello):
+            self._hello(route, user, request, now)
+            return
+        seat = self._seat(user, request, now)
+        if isinstance(request, Ping):
+            self._answers.ok(route, request.id, self._pong(route, request, seat))
+        elif isinstance(request, Status):
+            self._answers.ok(route, request.id, self._status(seat, now))
+        elif seat is None:
+            raise Unauthorized(f"op {request.op} needs the token that hello gave")
+        elif isinstance(request, EngineRequest):
+            self._enqueue(route, request, seat, frames, nbytes, now)
+        else:
+            self._answers.ok(route, request.id, self._handlers[type(request)](request, seat, now))
+
+    def _seat(self, user: str, request: Request, now: float) -> Seat | None:
+        if request.token is None:
+            return None
+        seat = self._seats.get(request.token)
+        if seat is None:
+            raise UnknownName(
+                "no session has this token: it has ended, or the worker was restarted; connect again", name="token"
+            )
+        if seat.user != user:
+            raise Unauthorized("this token was given to another key")
+        seat.last_seen = seat.session.last_seen = now
+        return seat
+
+    def _enqueue(
+        self, route: Route, request: EngineRequest, seat: Seat, frames: Sequence[Any], nbytes: int, now: float
+    ) -> None:
+        running = seat.jobs.get(request.id)
+        if running is not None:
+            running.route = route
+            return
+        if request.id in seat.record:
+            answer = seat.record.answer(request.id)
+            if answer is None:
+                raise Refused(
+                    f"request {request.id!r} was answered, and its answer is no longer kept: it is not run twice"
+                )
+            self._answers.send(route, answer)
+            return
+        self._admit(request, seat.session, nbytes)
+        job = Job(
+            key=self.scheduler.new_key(),
+            seat=seat,
+            route=route,
+            request=request,
+            header=bytes(memoryview(frames[0])),
+            buffers=tuple(frames[1:]),
+            nbytes=nbytes + memoryview(frames[0]).nbytes,
+            received=now,
+            output=Output(self._settings.output_bytes),
+        )
+        seat.jobs[request.id] = job
+        self.scheduler.submit(job, now)
+
+    def _admit(self, request: EngineRequest, session: Session, nbytes: int) -> None:
+        limits = self._settings.limits
+        if self._drain_until is not None:
+            raise Refused("the worker is shutting down and takes no new work")
+        if request.deadline is not None and not request.deadline > 0:
+            raise ProtocolError(f"a deadline is a number of seconds above 0, not {request.deadline}")
+        source = getattr(request, "source", None)
+        if isinstance(source, str) and len(source) > limits.source_bytes:
+            raise PayloadTooLarge(
+                f"a source of {len(source)} characters came, at most {limits.source_bytes} are taken",
+                size=len(source),
+                limit=limits.source_bytes,
+            )
+        if session.queued_bytes + nbytes > limits.session_bytes:
+            raise PayloadTooLarge(
+                f"{session.queued_bytes} bytes wait in this session and {nbytes} more came, at most "
+                f"{limits.session_bytes} may wait: send on when earlier requests are answered",
+                size=session.queued_bytes + nbytes,
+                limit=limits.session_bytes,
+            )
+        if len(session.queue) >= limits.queue:
+            raise Refused(f"{limits.queue} requests wait in this session: send on when some are answered")
+
+    # ------------------------------------------------------------ hello and bye
+
+    def _hello(self, route: Route, user: str, request: Hello, now: float) -> None:
+        lowest, highest = request.versions
+        if lowest > VERSION or highest < OLDEST_VERSION:
+            raise VersionMismatch(
+                f"the client speaks versions {lowest} to {highest}, this worker {OLDEST_VERSION} to {VERSION}",
+                supported=(OLDEST_VERSION, VERSION),
+            )
+        if request.lease is not None and not request.lease >= 0:
+            raise ProtocolError(f"a lease is a number of seconds from 0, not {request.lease}")
+        seat = self._seat(user, request, now)
+        rejoined = True
+        if seat is None:
+            session = self._named(request, user)
+            rejoined = session is not None
+            session = session or self._new_session(request, user, now)
+            seat = self._new_seat(session, request, user, now)
+        _same_options(seat.session, request)
+        if request.lease is not None:
+            seat.session.lease = request.lease
+        seat.session.welcomes.append((route, request, seat, rejoined))
+        if seat.session.engine is None:
+            self.scheduler.claim(seat.session)
+        elif seat.session.engine.state == "serving":
+            self._on_open(seat.session, None)
+
+    def _named(self, request: Hello, user: str) -> Session | None:
+        if request.session is None:
+            return None
+        if not 0 < len(request.session) <= 100 or not request.session.isprintable():
+            raise ProtocolError("a session's name is 1 to 100 printable characters")
+        # Under CURVE each key has names of its own: another's session cannot be entered by guessing.
+        return next((s for s in self._sessions.values() if s.name == request.session and s.owner == user), None)
+
+    def _new_session(self, request: Hello, user: str, now: float) -> Session:
+        if self._drain_until is not None:
+            raise Refused("the worker is shutting down and takes no new sessions")
+        self._make_room(now)
+        session = Session(
+            id=f"s{next(self._numbers)}-{secrets.token_hex(3)}",
+            name=request.session,
+            owner=user,
+            options={**self._settings.options, **request.options},
+            lease=self._settings.lease if request.lease is None else request.lease,
+            last_seen=now,
+        )
+        self._sessions[session.id] = session
+        _log.info("session %s opened by %s", session.id, request.client or "a client")
+        return session
+
+    def _make_room(self, now: float) -> None:
+        """Where there are as many sessions as may be, one that holds nothing and that nobody uses makes room."""
+        if len(self._sessions) < self._settings.limits.sessions:
+            return
+        empty = [
+            session
+            for session in self._sessions.values()
+            if not (session.units or session.arrays or session.queue or session.running() or session.welcomes)
+            and now - session.last_seen > self._settings.attached
+        ]
+        if not empty:
+            raise Refused(
+                f"this worker has {len(self._sessions)} sessions, as many as it takes: end one (bye with end), "
+                "or start the worker with a higher --max-sessions"
+            )
+        self._end(min(empty, key=lambda session: session.last_seen), now)
+
+    def _new_seat(self, session: Session, request: Hello, user: str, now: float) -> Seat:
+        if len(session.seats) >= self._settings.seats:
+            idle = [seat for seat in session.seats.values() if not seat.jobs]
+            if not idle:
+                raise Refused(f"{len(session.seats)} clients with running requests are in this session already")
+            self._unseat(min(idle, key=lambda seat: seat.last_seen))
+        seat = Seat(token=secrets.token_urlsafe(16), session=session, user=user, client=request.client, last_seen=now)
+        session.seats[seat.token] = self._seats[seat.token] = seat
+        return seat
+
+    def _unseat(self, seat: Seat) -> None:
+        seat.session.seats.pop(seat.token, None)
+        self._seats.pop(seat.token, None)
+
+    def _on_open(self, session: Session, error: TiremoteError | None) -> None:
+        """The session's engine serves it, or never will: those who said hello are waiting."""
+        welcomes, session.welcomes = session.welcomes, []
+        for route, request, seat, rejoined in welcomes:
+            if error is not None:
+                self._answers.fail(route, request.id, error)
+                continue
+            if session.engine is None or session.engine.info is None:
+                raise AssertionError("an open session has an engine that has told what it runs on")
+            result = HelloResult(
+                version=min(request.versions[1], VERSION),
+                token=seat.token,
+                session=session.name or session.id,
+                engine=session.engine.info,
+                worker_version=WORKER_VERSION,
+                limits=self._settings.limits,
+                ops=tuple(OPS),
+                options=session.options,
+                rejoined=rejoined,
+                lease=session.lease,
+            )
+            self._answers.ok(route, request.id, result)
+        if error is not None and not session.units:
+            self._forget(session)
+
+    def _bye(self, request: Bye, seat: Seat, now: float) -> ByeResult:
+        session = seat.session
+        if request.end:
+            self._end(session, now)
+            return ByeResult(session_ended=True)
+        return ByeResult(lease=session.lease)
+
+    def _end(self, session: Session, now: float) -> None:
+        _log.info("session %s ended", session.id)
+        self.scheduler.release(session, now)
+        self._forget(session)
+        self.scheduler.fill_spares()
+
+    def _forget(self, session: Session) -> None:
+        for seat in list(session.seats.values()):
+            self._unseat(seat)
+        self._sessions.pop(session.id, None)
+
+    # ------------------------------------------------------------ answered at once
+
+    def _pong(self, route: Route, request: Ping, seat: Seat | None) -> Pong:
+        if seat is None:
+            return Pong()
+        missing = []
+        for pending in request.pending:
+            job = seat.jobs.get(pending)
+            if job is None:
+                missing.append(pending)
+            else:
+                # The client may have come back on a new connection: what it waits for is sent there.
+                job.route = route
+        return Pong(missing=tuple(missing))
+
+    def _status(self, seat: Seat | None, now: float) -> WorkerStatus:
+        scheduler = self.scheduler
+        return WorkerStatus(
+            pid=os.getpid(),
+            uptime=now - self._started,
+            worker_version=WORKER_VERSION,
+            engine=scheduler.info,
+            sessions=len(self._sessions),
+            spares=sum(engine.state == "prepared" for engine in scheduler.engines.values()),
+            requests=self._requests,
+            dropped=self._dropped,
+            crashes=scheduler.crashes,
+            session=None if seat is None else self._session_status(seat.session, now),
+        )
+
+    def _session_status(self, session: Session, now: float) -> SessionStatus:
+        engine, job = session.engine, session.running()
+        running = None
+        state = "starting"
+        if engine is not None and engine.state == "serving":
+            state = "idle"
+        if job is not None:
+            state = "busy" if job.stop is None else "stopping"
+            running = Running(
+                request=job.request.id,
+                op=job.request.op,
+                target=describe(job),
+                seconds=now - (job.started or now),
+                client=job.seat.client,
+            )
+        waiting = max(len(engine.inflight) - 1, 0) if engine else 0
+        return SessionStatus(
+            session=session.name or session.id,
+            state=state,
+            generation=session.generation,
+            clients=sum(now - seat.last_seen <= self._settings.attached for seat in session.seats.values()),
+            queued=len(session.queue) + waiting,
+            running=running,
+            units=len(session.units),
+            arrays=len(session.arrays),
+            array_bytes=session.array_bytes(),
+            engine_pid=engine.pid if engine else None,
+            engine_memory=self._memory_of(engine.pid) if engine and engine.pid else None,
+            engine=engine.info if engine else None,
+        )
+
+    def _describe(self, _request: Describe, seat: Seat, _now: float) -> Description:
+        session = seat.session
+        return Description(
+            session=session.name or session.id,
+            generation=session.generation,
+            newest=session.newest,
+            units=tuple(unit.holding for unit in session.units.values()),
+            arrays=tuple(session.arrays.values()),
+            nbytes=session.array_bytes(),
+        )
+
+    def _interrupt(self, request: Interrupt, seat: Seat, now: float) -> InterruptResult:
+        job = seat.session.running()
+        if request.request is not None:
+            job = seat.jobs.get(request.request)
+        if job is None:
+            return InterruptResult()
+        error = Interrupted(f"{describe(job)} was interrupted")
+        if job is seat.session.running():
+            self.scheduler.stop(job, error, now)
+        elif self.scheduler.withdraw(job):
+            self._answers.job_failed(job, error)
+        else:
+            # It is with the engine, behind another: it is stopped when its turn comes.
+            self.scheduler.stop(job, error, now)
+        return InterruptResult(stopped=job.request.id)
+
+    def _cancel(self, request: Cancel, seat: Seat, _now: float) -> CancelResult:
+        job = seat.jobs.get(request.request)
+        if job is None or not self.scheduler.withdraw(job):
+            return CancelResult(cancelled=False)
+        self._answers.job_failed(job, Interrupted(f"{describe(job)} was cancelled before it started"))
+        return CancelResult(cancelled=True)
+
+    # ------------------------------------------------------------ engines, time, the end
+
+    def on_engine(self, number: int, message: Message, buffers: list[Any], now: float) -> None:
+        """A message of an engine."""
+        self.scheduler.on_message(number, message, buffers, now)
+
+    def on_output(self, number: int, stream: Stream, key: int, data: bytes) -> None:
+        """Bytes that an engine printed for the job of that key, in order with its messages."""
+        self.scheduler.on_output(number, stream, key, data)
+
+    def on_exit(self, number: int, returncode: int | None, now: float) -> None:
+        """An engine's process has ended."""
+        self.scheduler.on_exit(number, returncode, now)
+
+    def drain(self, now: float) -> None:
+        """Takes no new work, lets what runs end for a while, then stops. A second call stops at once."""
+        self._drain_until = now + self._settings.drain if self._drain_until is None else now
+        self.tick(now)
+
+    def tick(self, now: float) -> None:
+        """Does what is due."""
+        self.scheduler.tick(now)
+        for session in list(self._sessions.values()):
+            if now - session.last_seen > session.lease and not session.running() and not session.queue:
+                self._end(session, now)
+        if self._drain_until is None:
+            return
+        busy = any(session.running() or session.queue for session in self._sessions.values())
+        if now >= self._drain_until:
+            for session in list(self._sessions.values()):
+                self._end(session, now)
+            busy = False
+        if not busy:
+            self.scheduler.leave(now)
+            if not self.scheduler.engines:
+                self._answers.effects.append(Stop())
+
+    def next_deadline(self) -> float | None:
+        """When `tick` has something to do, None where nothing waits for the time."""
+        times = [session.last_seen + session.lease for session in self._sessions.values()]
+        due = self.scheduler.next_deadline()
+        if due is not None:
+            times.append(due)
+        if self._drain_until is not None:
+            times.append(self._drain_until)
+        return min(times, default=None)
+
+
+def _same_options(session: Session, request: Hello) -> None:
+    for name, value in request.options.items():
+        if name not in session.options or session.options[name] != value:
+            raise Refused(
+                f"the session runs with {name}={session.options.get(name)!r}, not {value!r}: "
+                "use another session name, or leave the option out"
+            )

@@ -1,0 +1,63 @@
+"""What the front's core wants done to the outside world; the loop does it, tests look at it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tiremote.worker.link import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where an answer goes: the ROUTER's name of the connection, and whether an empty frame stands before it."""
+
+    identity: bytes
+    delimited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Frames for a client; a client that has gone is no error."""
+
+    route: Route
+    frames: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Spawn:
+    """A new engine process, to be known by this number."""
+
+    engine: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToEngine:
+    """A message for an engine, with its buffers."""
+
+    engine: int
+    message: Message
+    buffers: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Nudge:
+    """Ask the engine to stop what it does for the request ``key``, if it is still at it."""
+
+    engine: int
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """End the engine process at once."""
+
+    engine: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The worker is done: every engine has been told, nothing runs any more."""
+
+
+Effect = Send | Spawn | ToEngine | Nudge | Kill | Stop

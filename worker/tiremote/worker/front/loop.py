@@ -1,0 +1,249 @@
+"""The front's I/O: one thread that moves bytes between the ROUTER, the engines and the sans-IO core."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+import zmq
+
+from tiremote.protocol.codec import failure
+from tiremote.protocol.errors import OutOfMemory
+from tiremote.protocol.packing import pack
+from tiremote.worker.front.core import Front
+from tiremote.worker.front.effects import Kill, Nudge, Send, Spawn, Stop, ToEngine
+from tiremote.worker.front.processes import EngineProcess
+from tiremote.worker.front.settings import Settings
+from tiremote.worker.link import Done, Work
+
+_log = logging.getLogger(__name__)
+
+#: Messages taken from clients before the engines are looked at again.
+_BURST = 64
+
+
+class Loop:
+    """Runs a `Front` on a bound ROUTER socket until it is drained.
+
+    ``on_ready`` is called once, when the first engine has told what it runs on. ``lifeline`` is a descriptor
+    whose end of file ends the worker: the standard input of a worker that belongs to another program.
+    """
+
+    def __init__(
+        self,
+        router: zmq.Socket[bytes],
+        settings: Settings,
+        runtime: str,
+        *,
+        curve: bool,
+        on_ready: Callable[[Front], None],
+        lifeline: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._router = router
+        self._runtime = runtime
+        self._curve = curve
+        self._on_ready: Callable[[Front], None] | None = on_ready
+        self._lifeline = lifeline
+        self._clock = clock
+        self._poller = zmq.Poller()
+        self._engines: dict[int, EngineProcess] = {}
+        #: Descriptor to the engine that it belongs to.
+        self._owners: dict[int, EngineProcess] = {}
+        self._running = True
+        self._front = Front(settings, now=clock(), memory_of=_memory_of)
+
+    def run(self) -> None:
+        """Returns when the worker has been drained. Raises the reason where it cannot work at all."""
+        self._poller.register(self._router, zmq.POLLIN)
+        if self._lifeline is not None:
+            self._poller.register(self._lifeline, zmq.POLLIN)
+        wakeup, restore = self._catch_signals()
+        self._poller.register(wakeup, zmq.POLLIN)
+        try:
+            self._carry_out()
+            while self._running:
+                self._step(wakeup)
+        finally:
+            restore()
+            for engine in list(self._engines.values()):
+                engine.kill()
+                engine.close()
+
+    def _step(self, wakeup: socket.socket) -> None:
+        ready = dict(self._poller.poll(self._patience()))
+        if self._router in ready:
+            self._read_clients()
+        if wakeup.fileno() in ready:
+            for number in wakeup.recv(64):
+                _log.info("%s: draining", signal.Signals(number).name)
+                self._front.drain(self._clock())
+        if self._lifeline is not None and self._lifeline in ready:
+            self._read_lifeline()
+        for fd in ready:
+            if fd in self._owners:
+                self._serve(fd, self._owners[fd])
+        self._front.tick(self._clock())
+        self._carry_out()
+        self._say_ready()
+
+    def _patience(self) -> int | None:
+        due = self._front.next_deadline()
+        # ZeroMQ counts whole milliseconds: rounding down would poll in circles until the time has come.
+        return None if due is None else int(max(0.0, due - self._clock()) * 1000) + 1
+
+    def _say_ready(self) -> None:
+        scheduler = self._front.scheduler
+        if self._on_ready is None:
+            return
+        if scheduler.info is not None:
+            self._on_ready(self._front)
+            self._on_ready = None
+        elif scheduler.unprepared is not None:
+            raise scheduler.unprepared
+
+    def _catch_signals(self) -> tuple[socket.socket, Callable[[], None]]:
+        ours, theirs = socket.socketpair()
+        for sock in (ours, theirs):
+            sock.setblocking(False)
+        before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
+        old = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+
+        def restore() -> None:
+            signal.set_wakeup_fd(old)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            ours.close()
+            theirs.close()
+
+        return ours, restore
+
+    # ------------------------------------------------------------ reading
+
+    def _read_clients(self) -> None:
+        for _ in range(_BURST):
+            try:
+                identity, *frames = self._router.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                return
+            user = str(identity.get("User-Id")) if self._curve else ""
+            self._front.on_client(identity.bytes, user, [frame.buffer for frame in frames], self._clock())
+            self._carry_out()
+
+    def _read_lifeline(self) -> None:
+        if self._lifeline is not None and not os.read(self._lifeline, 4096):
+            _log.info("the program that started this worker has gone: stopping")
+            self._poller.unregister(self._lifeline)
+            self._lifeline = None
+            for _ in range(2):
+                self._front.drain(self._clock())
+
+    def _serve(self, fd: int, engine: EngineProcess) -> None:
+        if engine.number not in self._engines:
+            return
+        if fd in engine.pipes:
+            self._read_output(engine, fd)
+            return
+        self._flush(engine)
+        if not self._read_engine(engine):
+            self._bury(engine)
+
+    def _read_output(self, engine: EngineProcess, fd: int) -> None:
+        for stream, key, data in engine.read_output(fd):
+            self._front.on_output(engine.number, stream, key, data)
+        if fd not in engine.pipes:
+            self._poller.unregister(fd)
+            del self._owners[fd]
+
+    def _read_engine(self, engine: EngineProcess) -> bool:
+        messages, alive = engine.channel.read()
+        for message, buffers in messages:
+            # What was printed before a message has to be told before it: the engine flushed first.
+            for fd in list(engine.pipes):
+                self._read_output(engine, fd)
+            self._front.on_engine(engine.number, message, buffers, self._clock())
+        return alive
+
+    def _bury(self, engine: EngineProcess) -> None:
+        """Its end of the link has closed: it is dead, or as good as that."""
+        engine.kill()
+        for fd in [*engine.pipes]:
+            self._read_output(engine, fd)
+        for fd in [engine.channel.fileno(), *engine.pipes]:
+            self._poller.unregister(fd)
+            del self._owners[fd]
+        del self._engines[engine.number]
+        self._front.on_exit(engine.number, engine.close(), self._clock())
+
+    # ------------------------------------------------------------ doing
+
+    def _carry_out(self) -> None:
+        while effects := self._front.take():
+            for effect in effects:
+                match effect:
+                    case Send(route, frames):
+                        self._send([route.identity, *([b""] if route.delimited else []), *frames])
+                    case ToEngine():
+                        self._tell(effect)
+                    case Spawn(number):
+                        self._spawn(number)
+                    case Nudge(number, key):
+                        if number in self._engines:
+                            self._engines[number].nudge(key)
+                    case Kill(number):
+                        if number in self._engines:
+                            self._engines[number].kill()
+                    case Stop():
+                        self._running = False
+
+    def _send(self, frames: list[Any]) -> None:
+        try:
+            self._router.send_multipart(frames, zmq.NOBLOCK, copy=False)
+        except zmq.ZMQError as error:
+            # Gone, or not reading: the answer is in the record, the client's next ping brings it again.
+            if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
+                raise
+            _log.debug("a message could not be delivered: %s", error)
+
+    def _spawn(self, number: int) -> None:
+        engine = EngineProcess(number, self._runtime)
+        self._engines[number] = engine
+        for fd in [engine.channel.fileno(), *engine.pipes]:
+            self._owners[fd] = engine
+            self._poller.register(fd, zmq.POLLIN)
+        self._front.scheduler.engines[number].pid = engine.pid
+
+    def _tell(self, effect: ToEngine) -> None:
+        engine = self._engines.get(effect.engine)
+        if engine is None:
+            return
+        try:
+            engine.channel.queue(effect.message, effect.buffers)
+        except OutOfMemory as error:
+            if not isinstance(effect.message, Work):
+                raise
+            answer = failure(None, error)
+            body = pack([answer.code, answer.message, answer.data], [])
+            self._front.on_engine(effect.engine, Done(key=effect.message.key, ok=False, body=body), [], self._clock())
+        self._flush(engine)
+
+    def _flush(self, engine: EngineProcess) -> None:
+        try:
+            waiting = not engine.channel.flush()
+        except OSError:
+            # A dead engine is found by reading: what it still said comes first.
+            waiting = False
+        self._poller.register(engine.channel.fileno(), zmq.POLLIN | (zmq.POLLOUT if waiting else 0))
+
+
+def _memory_of(pid: int) -> int | None:
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return None

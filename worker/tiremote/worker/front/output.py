@@ -1,0 +1,74 @@
+"""What a request prints: bytes to text, in order, and no more of it than a client can want."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from typing import Literal
+
+from tiremote.worker.link import MARKER_BYTES, read_marker
+
+Stream = Literal["stdout", "stderr"]
+
+
+class Output:
+    """The output of one request. Past ``max_bytes`` it is counted and not sent."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._left = max_bytes
+        self._cut_bytes = 0
+        self._cut_lines = 0
+        self._decoders = {stream: codecs.getincrementaldecoder("utf-8")("replace") for stream in ("stdout", "stderr")}
+
+    def feed(self, stream: Stream, data: bytes) -> str:
+        """The text to send for these bytes: empty once the limit is reached, or in the middle of a character."""
+        kept = data[: self._left]
+        if len(kept) < len(data) and self._left > 0:
+            # The cut falls behind a whole line, where there is one.
+            kept = kept[: kept.rfind(b"\n") + 1] or kept
+        self._left = self._left - len(kept) if len(kept) == len(data) else 0
+        cut = data[len(kept) :]
+        self._cut_bytes += len(cut)
+        self._cut_lines += cut.count(b"\n")
+        return self._decoders[stream].decode(kept)
+
+    def finish(self) -> str | None:
+        """What to say about the part that was not sent, None where there is none."""
+        if not self._cut_bytes:
+            return None
+        return f"output cut: {self._cut_lines:,} more lines ({self._cut_bytes:,} bytes) were not sent"
+
+
+class Demultiplexer:
+    """One stream of an engine, cut at the markers that say which request prints from there on.
+
+    An engine may start the next request before the front has seen the end of the last: only what stands in the
+    stream itself tells the two apart.
+    """
+
+    def __init__(self) -> None:
+        self._key = 0
+        self._rest = b""
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """(key of the request, its bytes) in order; key 0 is nobody's."""
+        data = self._rest + data
+        self._rest = b""
+        start = 0
+        while (end := data.find(b"\x1e", start)) >= 0:
+            piece = data[end : end + MARKER_BYTES]
+            key = read_marker(piece)
+            if key is None and len(piece) == MARKER_BYTES:
+                # Somebody printed that character.
+                end += 1
+                yield self._key, data[start:end]
+                start = end
+                continue
+            if end > start:
+                yield self._key, data[start:end]
+            if key is None:
+                self._rest = piece
+                return
+            self._key, start = key, end + MARKER_BYTES
+        if start < len(data):
+            yield self._key, data[start:]

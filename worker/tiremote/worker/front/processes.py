@@ -1,0 +1,99 @@
+"""Engine processes as the loop sees them: a link, two pipes of output, an exit code."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+
+from tiremote.worker.front.output import Demultiplexer, Stream
+from tiremote.worker.link import make_link
+
+_READ_BYTES = 1 << 16
+_READS = 8
+_KEY = struct.Struct("<Q")
+
+
+class EngineProcess:
+    """One spawned engine. It dies with the front, however that ends."""
+
+    def __init__(self, number: int, runtime: str) -> None:
+        self.number = number
+        self.channel, theirs = make_link()
+        # The page tells a nudged engine which request is meant: the signal alone could hit the next one.
+        with tempfile.TemporaryFile() as page:
+            page.truncate(mmap.PAGESIZE)
+            self._nudged = mmap.mmap(page.fileno(), mmap.PAGESIZE)
+            try:
+                self.process = subprocess.Popen(
+                    [
+                        sys.executable, "-m", "tiremote.worker.engine",
+                        str(theirs.fileno()), str(page.fileno()), runtime,
+                    ],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    pass_fds=[theirs.fileno(), page.fileno()],
+                    # A Ctrl-C in the worker's terminal is for the front, which drains.
+                    start_new_session=True,
+                    env={**os.environ, "PYTHONUNBUFFERED": "1", "TIREMOTE_FRONT": str(os.getpid())},
+                )  # fmt: skip
+            finally:
+                theirs.close()
+        if self.process.stdout is None or self.process.stderr is None:
+            raise AssertionError("both streams are pipes")
+        self.pipes: dict[int, Stream] = {self.process.stdout.fileno(): "stdout", self.process.stderr.fileno(): "stderr"}
+        self._cut = {stream: Demultiplexer() for stream in self.pipes.values()}
+        for fd in self.pipes:
+            os.set_blocking(fd, False)
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self.process.pid
+
+    def nudge(self, key: int) -> None:
+        """Asks the user's code of request ``key`` to stop."""
+        _KEY.pack_into(self._nudged, 0, key)
+        self._signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """Ends the process at once."""
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        # Popen knows whether the process was waited for: a pid that is somebody else's by now is never signalled.
+        self.process.send_signal(number)
+
+    def read_output(self, fd: int) -> list[tuple[Stream, int, bytes]]:
+        """(stream, key of the request, bytes) of what was printed there since; forgets the pipe at its end.
+
+        Reads more than a pipe holds, so everything that was printed before a message is there before it, and
+        not for ever, however fast the engine prints.
+        """
+        stream = self.pipes[fd]
+        pieces = []
+        try:
+            for _ in range(_READS):
+                data = os.read(fd, _READ_BYTES)
+                if not data:
+                    del self.pipes[fd]
+                    break
+                pieces += [(stream, key, piece) for key, piece in self._cut[stream].feed(data)]
+        except BlockingIOError:
+            pass
+        return pieces
+
+    def close(self) -> int | None:
+        """Lets go of everything once the process is dead; its exit code, negative for a signal."""
+        self.channel.close()
+        for pipe in (self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
+        self.pipes.clear()
+        self._nudged.close()
+        return self.process.wait()

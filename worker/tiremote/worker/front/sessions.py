@@ -1,0 +1,123 @@
+"""What the front knows: sessions, the clients seated in them, their jobs, and the engines that serve them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tiremote.protocol.errors import TiremoteError
+from tiremote.protocol.messages import EngineRequest, Hello, RequestId
+from tiremote.protocol.receipts import ArrayHolding, UnitHolding
+from tiremote.protocol.results import EngineInfo
+from tiremote.worker.front.effects import Route
+from tiremote.worker.front.output import Output
+from tiremote.worker.front.record import Record
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Seat:
+    """One client of a session: what its token stands for. Ids of requests are unique within it."""
+
+    token: str
+    session: Session
+    user: str
+    client: str | None
+    record: Record = field(default_factory=Record)
+    jobs: dict[RequestId, Job] = field(default_factory=dict)
+    last_seen: float = 0.0
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Job:
+    """A request that waits for its engine, or is with it."""
+
+    key: int
+    seat: Seat
+    route: Route
+    request: EngineRequest
+    header: bytes
+    buffers: tuple[Any, ...]
+    nbytes: int
+    received: float
+    output: Output
+    started: float | None = None
+    seq: int = 0
+    stop: Stopping | None = None
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Stopping:
+    """A running job that is to be stopped: why, and when patience ends."""
+
+    error: TiremoteError
+    kill_at: float
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Unit:
+    """The text of a loaded unit, from which it is loaded again after a crash."""
+
+    holding: UnitHolding
+    source: str
+
+
+EngineState = Literal["starting", "prepared", "opening", "serving", "leaving"]
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Engine:
+    """One engine process. ``inflight`` is in order: its first is what the engine is busy with."""
+
+    number: int
+    state: EngineState = "starting"
+    pid: int | None = None
+    info: EngineInfo | None = None
+    session: Session | None = None
+    inflight: deque[Job] = field(default_factory=deque)
+    #: Units being loaded again, in order, by the key of their `Load`.
+    loading: OrderedDict[int, str] = field(default_factory=OrderedDict)
+    #: Why the engine is about to go, where the front knows.
+    fate: str | None = None
+    kill_at: float | None = None
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Mourning:
+    """The answer to the job that an engine died with: it waits a little for what could be restored."""
+
+    job: Job
+    error: TiremoteError
+    send_by: float
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Session:
+    """A session: what it holds, who is seated, what waits."""
+
+    id: str
+    name: str | None
+    owner: str
+    options: dict[str, Any]
+    lease: float
+    last_seen: float
+    generation: int = 0
+    engine: Engine | None = None
+    seats: dict[str, Seat] = field(default_factory=dict)
+    queue: deque[Job] = field(default_factory=deque)
+    queued_bytes: int = 0
+    units: OrderedDict[str, Unit] = field(default_factory=OrderedDict)
+    newest: str | None = None
+    arrays: dict[str, ArrayHolding] = field(default_factory=dict)
+    #: Units that could not be loaded again after a crash.
+    broken: dict[str, str] = field(default_factory=dict)
+    welcomes: list[tuple[Route, Hello, Seat, bool]] = field(default_factory=list)
+    mourning: list[Mourning] = field(default_factory=list)
+
+    def running(self) -> Job | None:
+        """What the engine is busy with."""
+        return self.engine.inflight[0] if self.engine and self.engine.inflight else None
+
+    def array_bytes(self) -> int:
+        """Bytes of everything that is kept under a handle."""
+        return sum(holding.nbytes for holding in self.arrays.values())

@@ -1,0 +1,39 @@
+"""What a worker is told when it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tiremote.protocol.results import Limits
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """Times are in seconds."""
+
+    #: Taichi's options of a session that asks for none.
+    options: dict[str, Any] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    #: How long a session outlives its last client.
+    lease: float = 24 * 3600.0
+    #: Engines kept ready for the next session, restart or interrupt.
+    spares: int = 1
+    #: How long user code may take to stop by itself, its state kept, before its engine is killed.
+    grace: float = 0.5
+    #: How long the answer to a job that lost its engine waits for the units to be loaded again.
+    mourning: float = 0.6
+    #: How long a leaving engine may take to write Taichi's cache.
+    farewell: float = 2.0
+    #: How long a drain waits for what runs.
+    drain: float = 30.0
+    #: Requests that are with an engine at one time, so that it need not wait for the front between two.
+    window: int = 8
+    #: Bytes of output that one request may send.
+    output_bytes: int = 1 << 20
+    #: Clients that one session remembers.
+    seats: int = 64
+    #: A client counts as attached when it was heard of this recently.
+    attached: float = 30.0
+    #: Engines that die in a row before they could start, after which no spare is tried again.
+    failed_starts: int = 3

@@ -1,0 +1,274 @@
+"""The hop between front and engine: messages over a Unix socket pair, bulk bytes beside it in shared memory.
+
+A message is a tagged frozen dataclass. On the socket it is a 4-byte length and one msgpack array ``[tag, fields,
+buffers]``; a buffer is its bytes where it is small, else its size, its segment's descriptor following in order.
+Both ends are ours and of one version: nothing here is for the network.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+from tiremote.protocol.packing import pack, unpack
+from tiremote.protocol.receipts import ArrayHolding, UnitHolding
+from tiremote.protocol.results import EngineInfo, Limits
+from tiremote.protocol.structures import structure
+from tiremote.worker.segments import make_segment, map_segment
+
+#: Below this a copy through the socket is cheaper than a segment's four system calls.
+INLINE_BYTES = 64 << 10
+#: What one sendmsg may carry (Linux: SCM_MAX_FD is 253).
+MAX_DESCRIPTORS = 250
+_READ_BYTES = 1 << 18
+_LENGTH = struct.Struct("<I")
+_UNBOUNDED = Limits(header_bytes=1 << 31)
+
+Buffers = Sequence[Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepare:
+    """Front to engine: initialise Taichi with these options; a session may come later."""
+
+    tag: ClassVar[str] = "prepare"
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Open:
+    """Front to engine: serve this session from now on, initialised anew if the options differ."""
+
+    tag: ClassVar[str] = "open"
+    session: str
+    generation: int
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Load:
+    """Front to engine: load a unit again, as that version, after an engine was replaced."""
+
+    tag: ClassVar[str] = "load"
+    key: int
+    unit: str
+    version: int
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Work:
+    """Front to engine: a client's request, its header as it came. Buffers follow."""
+
+    tag: ClassVar[str] = "work"
+    key: int
+    header: bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exit:
+    """Front to engine: leave in order, so that Taichi writes its cache."""
+
+    tag: ClassVar[str] = "exit"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ready:
+    """Engine to front: `Prepare` or `Open` is done; what Taichi runs on. ``failure``: [code, message, data]."""
+
+    tag: ClassVar[str] = "ready"
+    info: EngineInfo | None = None
+    failure: list[Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Changes:
+    """What a request did to what the session holds."""
+
+    units: tuple[UnitHolding, ...] = ()
+    dropped_units: tuple[str, ...] = ()
+    arrays: tuple[ArrayHolding, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Done:
+    """Engine to front: a request's answer. Buffers of the result follow.
+
+    ``body`` is packed: the result, or [code, message, data]. ``poisoned``: this engine must be replaced.
+    """
+
+    tag: ClassVar[str] = "done"
+    key: int
+    ok: bool
+    body: bytes
+    compile: float = 0.0
+    launch: float = 0.0
+    changes: Changes | None = None
+    poisoned: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Warned:
+    """Engine to front: a warning for the client of the running request."""
+
+    tag: ClassVar[str] = "warned"
+    key: int
+    text: str
+
+
+Message = Prepare | Open | Load | Work | Exit | Ready | Done | Warned
+_MESSAGES: dict[str, type[Any]] = {cls.tag: cls for cls in (Prepare, Open, Load, Work, Exit, Ready, Done, Warned)}
+_FIELDS = {cls: tuple(f.name for f in fields(cls)) for cls in _MESSAGES.values()}
+#: Messages whose fields are themselves dataclasses, and have to be made so again.
+_NESTED = (Ready, Done)
+
+
+class Channel:
+    """One end of the link. The engine blocks in `send` and `receive`; the front uses `queue`, `flush`, `read`."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self._out: deque[tuple[memoryview, list[int]]] = deque()
+        self._in = bytearray()
+        self._descriptors: deque[int] = deque()
+
+    def fileno(self) -> int:
+        """The socket's descriptor, for polling."""
+        return self.sock.fileno()
+
+    def close(self) -> None:
+        """Closes the socket and every descriptor that was not sent or not taken."""
+        for _, descriptors in self._out:
+            _close(descriptors)
+        self._out.clear()
+        _close(self._descriptors)
+        self._descriptors.clear()
+        self.sock.close()
+
+    def send(self, message: Message, buffers: Buffers = ()) -> None:
+        """Sends all of it, waiting as long as it takes."""
+        self.queue(message, buffers)
+        self.flush()
+
+    def queue(self, message: Message, buffers: Buffers = ()) -> None:
+        """Takes a message to be sent by `flush`. Raises `OutOfMemory` where no segment can be had."""
+        inline: list[Any] = []
+        descriptors: list[int] = []
+        try:
+            for buffer in buffers:
+                view = memoryview(buffer)
+                if view.nbytes <= INLINE_BYTES:
+                    inline.append(bytes(view))
+                else:
+                    descriptors.append(make_segment([view]))
+                    inline.append(view.nbytes)
+        except BaseException:
+            _close(descriptors)
+            raise
+        body = pack([message.tag, [getattr(message, name) for name in _FIELDS[type(message)]], inline], [])
+        # A descriptor needs a byte to travel with, and only so many travel with one.
+        data = memoryview(_LENGTH.pack(len(body)) + body)
+        while len(descriptors) > MAX_DESCRIPTORS:
+            self._out.append((data[:1], descriptors[:MAX_DESCRIPTORS]))
+            data, descriptors = data[1:], descriptors[MAX_DESCRIPTORS:]
+        self._out.append((data, descriptors))
+
+    def flush(self) -> bool:
+        """Sends what the socket takes; True when nothing waits any more. Raises `OSError` when the peer is gone."""
+        while self._out:
+            data, descriptors = self._out[0]
+            try:
+                sent = socket.send_fds(self.sock, [data], descriptors) if descriptors else self.sock.send(data)
+            except BlockingIOError:
+                return False
+            _close(descriptors)
+            if sent == len(data):
+                self._out.popleft()
+            else:
+                self._out[0] = (data[sent:], [])
+        return True
+
+    def receive(self) -> tuple[Message, list[Any]] | None:
+        """Waits for the next message and its buffers; None when the peer has closed."""
+        while (message := self._next()) is None:
+            if not self._fill():
+                return None
+        return message
+
+    def read(self) -> tuple[list[tuple[Message, list[Any]]], bool]:
+        """What has come, without waiting; and whether the peer is still there."""
+        alive = True
+        try:
+            while alive:
+                alive = self._fill()
+        except BlockingIOError:
+            pass
+        except ConnectionError:
+            alive = False
+        messages = []
+        while (message := self._next()) is not None:
+            messages.append(message)
+        return messages, alive
+
+    def _fill(self) -> bool:
+        data, descriptors, _, _ = socket.recv_fds(self.sock, _READ_BYTES, MAX_DESCRIPTORS)
+        self._descriptors.extend(descriptors)
+        self._in += data
+        return bool(data)
+
+    def _next(self) -> tuple[Message, list[Any]] | None:
+        if len(self._in) < _LENGTH.size:
+            return None
+        end = _LENGTH.size + _LENGTH.unpack_from(self._in)[0]
+        if len(self._in) < end:
+            return None
+        tag, values, buffers = unpack(bytes(memoryview(self._in)[_LENGTH.size : end]), (), _UNBOUNDED)
+        del self._in[:end]
+        for number, buffer in enumerate(buffers):
+            if isinstance(buffer, int):
+                buffers[number] = map_segment(self._descriptors.popleft(), buffer)
+        cls = _MESSAGES[tag]
+        content = dict(zip(_FIELDS[cls], values, strict=True))
+        if issubclass(cls, _NESTED):
+            return structure(cls, content, tag), buffers
+        return cls(**content), buffers
+
+
+def _close(descriptors: Sequence[int] | deque[int]) -> None:
+    for fd in descriptors:
+        os.close(fd)
+
+
+MARKER_BYTES = 18
+
+
+def marker(key: int) -> bytes:
+    """What the engine writes into its output before request ``key`` prints; 0: from here on it is nobody's."""
+    return b"\x1e%016x\x1e" % key
+
+
+def read_marker(data: bytes) -> int | None:
+    """The key of a whole marker, else None."""
+    if len(data) != MARKER_BYTES or data[:1] != b"\x1e" or data[-1:] != b"\x1e":
+        return None
+    try:
+        return int(data[1:-1], 16)
+    except ValueError:
+        return None
+
+
+def make_link() -> tuple[Channel, socket.socket]:
+    """The front's end, which never blocks, and the socket for the engine's."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    ours.setblocking(False)
+    # Room for a few hundred small messages: fewer round trips through the poller.
+    for sock in (ours, theirs):
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            sock.setsockopt(socket.SOL_SOCKET, option, 1 << 20)
+    return Channel(ours), theirs

@@ -1,0 +1,64 @@
+"""Anonymous shared memory: bytes that two processes see through one file descriptor.
+
+A segment has no name, so nobody can guess it and nothing is left when a process dies at any moment: the kernel
+frees it with the last descriptor and mapping. The descriptor travels over the link's Unix socket.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import tempfile
+from collections.abc import Sequence
+
+from tiremote.protocol.errors import OutOfMemory
+
+
+def make_segment(parts: Sequence[memoryview]) -> int:
+    """A descriptor of a new segment that holds the parts' bytes, end to end. Raises `OutOfMemory`.
+
+    The caller closes it once it is sent.
+    """
+    size = sum(part.nbytes for part in parts)
+    fd = _anonymous_file()
+    try:
+        _reserve(fd, size)
+        with mmap.mmap(fd, size) as memory:
+            offset = 0
+            for part in parts:
+                memory[offset : offset + part.nbytes] = part.cast("B")
+                offset += part.nbytes
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def map_segment(fd: int, size: int) -> memoryview:
+    """The bytes of a segment that was received. Closes ``fd``: the mapping lives as long as the view does."""
+    try:
+        return memoryview(mmap.mmap(fd, size))
+    finally:
+        os.close(fd)
+
+
+def _anonymous_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("tiremote", os.MFD_CLOEXEC)
+    # macOS: a file that has lost its name before anybody could open it.
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _reserve(fd: int, size: int) -> None:
+    try:
+        if hasattr(os, "posix_fallocate"):
+            # Without this a full memory shows up as SIGBUS at the first touch of a page.
+            os.posix_fallocate(fd, 0, size)
+        else:
+            os.ftruncate(fd, size)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG):
+            raise OutOfMemory(f"no shared memory for {size} bytes: {error.strerror}", requested=size) from None
+        raise
