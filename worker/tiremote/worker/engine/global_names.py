@@ -15,24 +15,29 @@ _BINDS = frozenset({"STORE_NAME", "STORE_GLOBAL"})
 @dataclass(frozen=True, slots=True)
 class GlobalNames:
     """``bound``: assigned, defined or imported at module level, or declared ``global`` and assigned elsewhere.
-    ``free``: used and not bound, builtins left out."""
+    ``free``: used and not bound, builtins left out. ``assigned_later``: assigned by a function, when it is called."""
 
     bound: frozenset[str]
     free: frozenset[str]
+    assigned_later: frozenset[str]
 
 
 def global_names(code: types.CodeType) -> GlobalNames:
     """The names of a module's code and of everything that is defined in it."""
     used: set[str] = set()
     bound: set[str] = set()
+    later: set[str] = set()
     for each in nested(code):
         own = _names(each, _BINDS)
         # In a class body a name is first looked for in the class, whose own names are not global.
         is_class_body = each is not code and not each.co_flags & _CO_OPTIMIZED
         used |= _names(each, _USES) - (own if is_class_body else set())
         bound |= _names(each, frozenset({"STORE_GLOBAL"})) if is_class_body else own
+        later |= own if each is not code and not is_class_body else set()
     return GlobalNames(
-        bound=frozenset(bound), free=frozenset(name for name in used - bound if not hasattr(builtins, name))
+        bound=frozenset(bound),
+        free=frozenset(name for name in used - bound if not hasattr(builtins, name)),
+        assigned_later=frozenset(later),
     )
 
 

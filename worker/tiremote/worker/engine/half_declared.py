@@ -41,7 +41,8 @@ class Snapshot:
     def restore(self, runtime: TaichiRuntime) -> None:
         """Takes away what came since. What was declared before stays, allocated meanwhile or not."""
         state = runtime.state
-        runtime.unregister_kernels(lambda kernel: not _holds(self.kernels, kernel))
+        before_the_load = {id(kernel) for kernel in self.kernels}
+        runtime.unregister_kernels(lambda kernel: id(kernel) not in before_the_load)
         for name, value in self.position.items():
             setattr(state, name, value)
         state.src_info_stack[:] = self.source_info
@@ -74,6 +75,15 @@ def take_snapshot(runtime: TaichiRuntime) -> Snapshot:
         root=runtime.impl._root_fb,
         root_was_empty=bool(runtime.impl._root_fb.empty),
     )
+
+
+def leave_kernel(runtime: TaichiRuntime) -> None:
+    """Puts the runtime where it stands when nothing is compiled and nothing recorded."""
+    state = runtime.state
+    state.inside_kernel = state.grad_replaced = False
+    state.compiling_callable = state.current_kernel = None
+    state.target_tape = state.fwd_mode_manager = None
+    state.src_info_stack.clear()
 
 
 def has_unplaced_fields(runtime: TaichiRuntime) -> bool:

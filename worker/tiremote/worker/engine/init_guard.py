@@ -48,7 +48,7 @@ class InitGuard:
     @contextlib.contextmanager
     def __call__(self) -> Iterator[list[str]]:
         """While it lasts, ``init`` compares and ``reset`` is refused; gives the list that warnings go to."""
-        self._install()
+        self.install()
         warnings: list[str] = []
         self._active.append(warnings)
         try:
@@ -66,7 +66,8 @@ class InitGuard:
         finally:
             self._active = active
 
-    def _install(self) -> None:
+    def install(self) -> None:
+        """Puts it there, inactive."""
         if self._installed:
             return
         self._installed = True

@@ -21,6 +21,7 @@ from typing import Any
 from tiremote.protocol.errors import Refused
 from tiremote.worker.engine import source_hooks
 from tiremote.worker.engine.device import cpu_name, cuda_device_name
+from tiremote.worker.engine.half_declared import Snapshot, has_unplaced_fields, leave_kernel, take_snapshot
 from tiremote.worker.engine.init_guard import InitGuard
 from tiremote.worker.engine.options import check_options
 from tiremote.worker.engine.runtime_arrays import ArrayRuntime
@@ -94,6 +95,14 @@ class TaichiRuntime(ArrayRuntime):
         self.info = RuntimeInfo(name=self.name, version=self.version(), arch=real, device=self.device_name(real))
         return self.info
 
+    def adopt(self) -> None:
+        """Instead of `init`, where somebody else calls ``ti.init``, before or after."""
+        self.guard_init.install()
+        self.trees.watch()
+
+    def is_started(self) -> bool:
+        return self.state.prog is not None
+
     def _choose_arch(self, asked: str) -> str:
         if asked == "auto":
             return next((arch for arch in _GPUS if self.has_arch(arch)), "cpu")
@@ -157,6 +166,18 @@ class TaichiRuntime(ArrayRuntime):
     def snode_tree_count(self) -> int:
         """How many SNode trees exist; `MAX_SNODE_TREES` (in `snode_trees`) is the most there can be."""
         return self.trees.count()
+
+    def has_unplaced_fields(self) -> bool:
+        """Whether every launch would fail now, because something is declared and has no place yet."""
+        return has_unplaced_fields(self)
+
+    def take_snapshot(self) -> Snapshot:
+        """Notes the half-declared state; ``restore(runtime)`` takes away what came since."""
+        return take_snapshot(self)
+
+    def leave_kernel(self) -> None:
+        """After a call that failed: the runtime must not believe that it is still inside a kernel or a tape."""
+        leave_kernel(self)
 
     # Kernels and functions --------------------------------------------------------------------------------
 
@@ -248,6 +269,10 @@ class TaichiRuntime(ArrayRuntime):
 
     def is_ndarray(self, value: object) -> bool:
         return isinstance(value, self.lang("_ndarray").Ndarray)
+
+    def is_struct_type(self, value: object) -> bool:
+        """Whether this is what ``@ti.dataclass`` or ``ti.types.struct`` makes."""
+        return isinstance(value, self.lang("struct").StructType)
 
     def is_data_oriented(self, value: object) -> bool:
         return bool(getattr(type(value), "_data_oriented", False))

@@ -18,11 +18,16 @@ from tiremote.worker.engine.source import Source, source_of
 _TAB: Final = 4
 _CO_OPTIMIZED: Final = 1
 
+_INSTALLED: Final = "_tiremote_hooks"
+
 Place = Callable[[Any, Any], str]
 
 
 def install(kernel_impl: Any, context: Any) -> None:
     """``kernel_impl``: the module that makes kernels; ``context``: the class that walks their trees."""
+    if hasattr(context, _INSTALLED):
+        return
+    setattr(context, _INSTALLED, True)
     kernel_impl.getsourcelines = _lines_of(kernel_impl.getsourcelines)
     kernel_impl.getsourcefile = _file_of(kernel_impl.getsourcefile)
     kernel_impl._inside_class = _inside_class(kernel_impl._inside_class)

@@ -1,0 +1,134 @@
+"""What a text defines, told in the words of a receipt."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import types
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tiremote.protocol.receipts import Definition, Parameter
+
+if TYPE_CHECKING:
+    from tiremote.worker.engine.runtime import TaichiRuntime
+
+#: Docstrings travel with every receipt.
+_MOST_DOC = 2000
+
+
+def define(
+    tree: ast.Module, namespace: Mapping[str, Any], checked: frozenset[str], runtime: TaichiRuntime
+) -> tuple[Definition, ...]:
+    """The public names that the text itself made, in its order; imports are not among them."""
+    places = binding_lines(tree)
+    return tuple(
+        _definition(name, namespace[name], line, name in checked, runtime)
+        for name, line in places.items()
+        if name in namespace and not name.startswith("_") and not isinstance(namespace[name], types.ModuleType)
+    )
+
+
+def binding_lines(tree: ast.Module) -> dict[str, int]:
+    """Name to the line that last binds it at module level, imports left out."""
+    lines: dict[str, int] = {}
+    for statement in _module_level(tree.body):
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            lines[statement.name] = statement.lineno
+            continue
+        for node in _own_nodes(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                lines[node.id] = node.lineno
+    return lines
+
+
+def _module_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for statement in body:
+        yield statement
+        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            inner = [each for each in ast.iter_child_nodes(statement) if isinstance(each, ast.stmt)]
+            handlers = [each for each in ast.iter_child_nodes(statement) if hasattr(each, "body")]
+            yield from _module_level(inner)
+            for handler in handlers:
+                if not isinstance(handler, (ast.stmt, ast.expr)):
+                    yield from _module_level(handler.body)
+
+
+def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """The expressions of a statement, without those that have a scope of their own."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(
+            child, (ast.stmt, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.excepthandler)
+        ):
+            continue
+        yield child
+        yield from _own_nodes(child)
+
+
+def _definition(name: str, value: Any, line: int, checked: bool, runtime: TaichiRuntime) -> Definition:
+    if runtime.is_kernel(value) or runtime.is_func(value):
+        owner = runtime.primal(value) if runtime.is_kernel(value) else value.func
+        return Definition(
+            name=name,
+            kind="kernel" if runtime.is_kernel(value) else "func",
+            line=line,
+            parameters=tuple(
+                Parameter(name=each.name, takes=_takes(each.annotation, runtime)) for each in owner.arguments
+            ),
+            returns=_returns(tuple(owner.return_type or ()), runtime),
+            doc=_doc(value),
+            checked=checked,
+        )
+    if inspect.isfunction(value):
+        return Definition(name=name, kind="function", line=line, parameters=_python_parameters(value), doc=_doc(value))
+    if inspect.isclass(value):
+        return Definition(name=name, kind="class", line=line, doc=_doc(value))
+    if runtime.is_struct_type(value):
+        return Definition(name=name, kind="class", line=line)
+    if runtime.is_field(value):
+        return Definition(name=name, kind="field", line=line, meta=_meta(value, runtime))
+    if runtime.is_ndarray(value):
+        return Definition(name=name, kind="ndarray", line=line, meta=_meta(value, runtime))
+    return Definition(name=name, kind="value", line=line)
+
+
+def _takes(annotation: Any, runtime: TaichiRuntime) -> str:
+    if annotation is inspect.Parameter.empty:
+        return ""
+    return str(runtime.parameter_type(annotation))
+
+
+def _returns(annotations: tuple[Any, ...], runtime: TaichiRuntime) -> str | None:
+    if not annotations:
+        return None
+    shown = [_takes(each, runtime) for each in annotations]
+    return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"
+
+
+def _python_parameters(function: Any) -> tuple[Parameter, ...]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    marks: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    return tuple(
+        Parameter(
+            name=marks.get(each.kind, "") + each.name,
+            takes="" if each.annotation is inspect.Parameter.empty else inspect.formatannotation(each.annotation),
+        )
+        for each in parameters
+    )
+
+
+def _doc(value: Any) -> str | None:
+    own = vars(value).get("__doc__") if inspect.isclass(value) else getattr(value, "__doc__", None)
+    return inspect.cleandoc(own)[:_MOST_DOC] if isinstance(own, str) and own.strip() else None
+
+
+def _meta(value: Any, runtime: TaichiRuntime) -> dict[str, Any]:
+    try:
+        meta = runtime.array_meta(value)
+    except Exception:
+        # A field without a place has no shape yet.
+        return {}
+    return {"dtype": meta.dtype, "shape": list(meta.shape), "element_shape": list(meta.element_shape)}

@@ -1,0 +1,129 @@
+"""A loaded version of a unit: the namespace its text made, and the view of it that callers get."""
+
+from __future__ import annotations
+
+import difflib
+import types
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from tiremote.protocol.errors import UnknownName
+from tiremote.protocol.receipts import Definition
+from tiremote.worker.engine.call_types import Argument, remember
+from tiremote.worker.engine.source import Source, withdraw
+
+if TYPE_CHECKING:
+    from tiremote.worker.engine.runtime import TaichiRuntime
+
+_LIFELINE: Final = "__tiremote_text__"
+
+
+class UnknownAttribute(UnknownName, AttributeError):
+    """`UnknownName` that ``hasattr`` and ``getattr`` with a default understand."""
+
+
+class _Lifeline:
+    """Lives in a namespace, and so as long as any function that came from its text."""
+
+    __slots__ = ("__weakref__",)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadedUnit:
+    """One version. ``uses``: name to the (unit, version) it was taken from; ``own``: what the text itself bound."""
+
+    source: Source
+    module: types.ModuleType
+    own: frozenset[str]
+    definitions: tuple[Definition, ...]
+    uses: Mapping[str, tuple[str, int]]
+    calls: dict[str, tuple[Argument, ...]] = field(default_factory=dict)
+
+    @property
+    def unit(self) -> str:
+        return self.source.unit
+
+    @property
+    def version(self) -> int:
+        return self.source.version
+
+    @property
+    def namespace(self) -> dict[str, Any]:
+        return self.module.__dict__
+
+    def get(self, name: str) -> Any:
+        """What the text made under this name. Raises `UnknownName` (an AttributeError too)."""
+        try:
+            return self.namespace[name]
+        except KeyError:
+            known = tuple(each.name for each in self.definitions)
+            raise UnknownAttribute(unknown(f"unit {self.unit!r} has no", name, known), name=name, known=known) from None
+
+    def record_call(self, name: str, arguments: Sequence[Any], runtime: TaichiRuntime) -> None:
+        """Keeps the types of a kernel's successful call: the next version is compiled for them when it is loaded.
+
+        ``arguments`` are those the kernel was launched with, in its order.
+        """
+        kernel = self.namespace.get(name)
+        if not runtime.is_kernel(kernel):
+            return
+        kinds = runtime.parameter_types(runtime.primal(kernel))
+        if len(kinds) == len(arguments):
+            self.calls[name] = tuple(
+                remember(value, kind, runtime) for value, (_, kind) in zip(arguments, kinds, strict=True)
+            )
+
+
+class Unit:
+    """What ``loader[kernel_id]`` gives: its attributes are the names of the text. ``unit["name"]`` is the same.
+
+    It stays with its version when the unit is replaced.
+    """
+
+    __slots__ = ("_loaded",)
+
+    def __init__(self, loaded: LoadedUnit) -> None:
+        object.__setattr__(self, "_loaded", loaded)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "_loaded" or (name.startswith("__") and name.endswith("__")):
+            return object.__getattribute__(self, name)
+        return self._loaded.get(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._loaded.namespace[name] = value
+
+    def __getitem__(self, name: str) -> Any:
+        return self._loaded.get(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._loaded.namespace
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([each.name for each in self._loaded.definitions])
+
+    def __dir__(self) -> Iterable[str]:
+        return list(self)
+
+    def __repr__(self) -> str:
+        loaded = self._loaded
+        inside = ", ".join(map(str, loaded.definitions))
+        return f"<Unit {loaded.unit!r} version {loaded.version}: {inside}>"
+
+
+def keep_text_alive(namespace: dict[str, Any], source: Source) -> None:
+    """Lets the text be found until the last function with this namespace is gone."""
+    lifeline = _Lifeline()
+    namespace[_LIFELINE] = lifeline
+    weakref.finalize(lifeline, withdraw, source.file).atexit = False
+
+
+def unknown(what: str, name: object, known: Iterable[str]) -> str:
+    """``unit 'a' has no 'ad_base': did you mean 'add_base'? There are ...``"""
+    names = list(known)
+    close = difflib.get_close_matches(str(name), names, n=1)
+    hint = f": did you mean {close[0]!r}?" if close else ""
+    listed = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    return f"{what} {name!r}{hint}{';' if not hint else ''} there {'is nothing' if not names else f'are {listed}'}"
