@@ -7,7 +7,7 @@ from dataclasses import is_dataclass
 from typing import Any, TypeVar
 
 from cattrs import Converter, transform_error
-from cattrs.errors import BaseValidationError
+from cattrs.errors import BaseValidationError, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn
 
 from tiremote.protocol.errors import ProtocolError, shown
@@ -31,6 +31,8 @@ def _sentences(error: BaseValidationError) -> list[str]:
     def one(exception: BaseException, _: type | None) -> str:
         if isinstance(exception, KeyError):
             return f"field {exception} is missing"
+        if isinstance(exception, ForbiddenExtraKeysError):
+            return f"unknown fields {shown(sorted(exception.extra_fields))} came"
         return str(exception)
 
     texts = transform_error(error, format_exception=one)
@@ -38,7 +40,7 @@ def _sentences(error: BaseValidationError) -> list[str]:
 
 
 def _make_converter() -> Converter:
-    converter = Converter(forbid_extra_keys=True)
+    converter = Converter()
 
     def strict(*types: type, name: str) -> Callable[[Any, Any], Any]:
         def hook(value: Any, _: Any) -> Any:
@@ -74,12 +76,22 @@ def _make_converter() -> Converter:
         lambda cls: getattr(cls, "__origin__", None) is tuple and cls.__args__[-1:] == (Ellipsis,),
         _tuple_hook,
     )
-    # The peer of a later version may say more than we know: only requests are strict about extra fields.
     converter.register_structure_hook_factory(
-        lambda cls: isinstance(cls, type) and is_dataclass(cls) and not issubclass(cls, Request),
-        lambda cls: make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=False),
+        lambda cls: isinstance(cls, type) and is_dataclass(cls), lambda cls: _dataclass_hook(cls, converter)
     )
     return converter
+
+
+def _dataclass_hook(cls: type[Any], converter: Converter) -> Callable[[Any, Any], Any]:
+    # The peer of a later version may say more than we know: only requests are strict about extra fields.
+    read = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=issubclass(cls, Request))
+
+    def hook(value: Any, _: Any) -> Any:
+        if type(value) is not dict:  # cattrs would take whatever answers to ``in``
+            raise TypeError(f"a map was expected, {shown(value)} came")
+        return read(value, cls)
+
+    return hook
 
 
 def _is_plain_map(cls: Any) -> bool:
