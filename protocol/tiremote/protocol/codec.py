@@ -21,7 +21,7 @@ from tiremote.protocol.messages import (
     Request,
     RequestId,
 )
-from tiremote.protocol.packing import Buffer, fields_set, pack, unpack
+from tiremote.protocol.packing import Buffer, all_fields, fields_set, pack, unpack
 from tiremote.protocol.receipts import Timing
 from tiremote.protocol.results import Limits
 from tiremote.protocol.structures import structure
@@ -39,7 +39,7 @@ def encode_ok(request: RequestId, raw_result: bytes, timing: Timing) -> bytes:
     """The header of an `Ok` around a result that is packed already, so that the front need not unpack it."""
     packer = msgpack.Packer(autoreset=False)
     packer.pack_map_header(5)
-    for item in ("v", VERSION, "op", Ok.op, "id", request, "timing", fields_set(timing), "result"):
+    for item in ("v", VERSION, "op", Ok.op, "id", request, "timing", all_fields(timing), "result"):
         packer.pack(item)
     return bytes(packer.bytes()) + raw_result
 
@@ -63,6 +63,14 @@ def id_of(header: dict[str, Any]) -> RequestId | None:
     """The id to answer, None where there is none that could be one."""
     value = header.get("id")
     return value if isinstance(value, str | int) and not isinstance(value, bool) else None
+
+
+def id_in(header: Buffer, limits: Limits | None = None) -> RequestId | None:
+    """The id to answer where `read_header` refuses the header for something else in it. Never raises."""
+    if memoryview(header).nbytes > (limits or Limits()).header_bytes:
+        return None
+    value = glance(header)
+    return id_of(value) if isinstance(value, dict) else None
 
 
 def request_from_header(header: dict[str, Any]) -> Request:

@@ -74,7 +74,7 @@ def _extension_packer(buffers: list[Buffer]) -> Callable[[Any], Any]:
         if isinstance(value, Name):
             return _ext(NAME, [value.unit, value.name])
         if is_dataclass(value) and not isinstance(value, type):
-            fields = fields_set(value)
+            fields = all_fields(value)
             _check(fields, _RECEIPT_DEPTH)
             return fields
         for plain in _PLAIN:
@@ -113,6 +113,15 @@ def _fields_of(cls: type[Any]) -> tuple[tuple[str, Any, bool], ...]:
     if known is None:
         known = _FIELDS[cls] = tuple((f.name, default(f), "Any" in str(f.type)) for f in fields(cls))
     return known
+
+
+def all_fields(value: Any) -> dict[str, Any]:
+    """Every field of a dataclass, ready to be packed: what a worker tells has to be whole for every language."""
+    return {
+        name: (list(one) if holds_values else _listed(one)) if type(one) is tuple else one
+        for name, _, holds_values in _fields_of(type(value))
+        for one in (getattr(value, name),)
+    }
 
 
 def fields_set(message: Any) -> dict[str, Any]:

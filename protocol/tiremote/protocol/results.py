@@ -17,7 +17,7 @@ class Limits:
     header_bytes: int = 16 << 20
     #: One buffer: larger arrays go in several requests, by ``flat`` ranges.
     buffer_bytes: int = 64 << 20
-    buffers: int = 256
+    buffers: int = 128
     source_bytes: int = 4 << 20
     #: Payload bytes of a session that wait for its engine at one time.
     session_bytes: int = 1 << 30

@@ -71,6 +71,14 @@ class Arrays:
             )
         return self._made(meta, needs_grad, self._runtime.make_field)
 
+    def create_host_array(
+        self, dtype: str, shape: Sequence[int], element_shape: Sequence[int] = (), needs_grad: bool = False
+    ) -> np.ndarray:
+        """A new NumPy array of zeros that stays on the worker. Raises likewise."""
+        meta = self._checked_meta(dtype, shape, element_shape, needs_grad)
+        self._check_memory(meta.nbytes)
+        return np.zeros(meta.full_shape, dtype_of(meta.dtype))
+
     def _made(self, meta: ArrayMeta, needs_grad: bool, make: Callable[..., Any]) -> Any:
         self._check_memory(meta.nbytes * (2 if needs_grad else 1))
         try:

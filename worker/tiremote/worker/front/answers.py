@@ -54,7 +54,16 @@ class Answers:
             job.seq += 1
             self.effects.append(Send(job.route, encode(Event(id=job.request.id, seq=job.seq, event=event, text=text))))
 
+    def flush_output(self, job: Job, now: float) -> None:
+        """Sends what has waited long enough for the end of its line."""
+        due = job.output.due()
+        if due is not None and now >= due:
+            for stream, text in job.output.flush():
+                self.event(job, stream, text)
+
     def _finish(self, job: Job, frames: list[Any]) -> None:
+        for stream, text in job.output.flush():
+            self.event(job, stream, text)
         if (cut := job.output.finish()) is not None:
             self.event(job, "warning", cut)
         seat = job.seat

@@ -425,9 +425,9 @@ class Front:
         """A message of an engine."""
         self.scheduler.on_message(number, message, buffers, now)
 
-    def on_output(self, number: int, stream: Stream, key: int, data: bytes) -> None:
+    def on_output(self, number: int, stream: Stream, key: int, data: bytes, now: float) -> None:
         """Bytes that an engine printed for the job of that key, in order with its messages."""
-        self.scheduler.on_output(number, stream, key, data)
+        self.scheduler.on_output(number, stream, key, data, now)
 
     def on_exit(self, number: int, returncode: int | None, now: float) -> None:
         """An engine's process has ended."""

@@ -156,7 +156,7 @@ class Loop:
 
     def _read_output(self, engine: EngineProcess, fd: int) -> None:
         for stream, key, data in engine.read_output(fd):
-            self._front.on_output(engine.number, stream, key, data)
+            self._front.on_output(engine.number, stream, key, data, self._clock())
         if fd not in engine.pipes:
             self._poller.unregister(fd)
             del self._owners[fd]

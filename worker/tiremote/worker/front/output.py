@@ -11,17 +11,24 @@ from tiremote.worker.link import MARKER_BYTES, read_marker
 Stream = Literal["stdout", "stderr"]
 
 
+#: How long a piece of a line waits for the rest of it. Kernels print word by word: an event for each would be a flood.
+_PATIENCE = 0.05
+_STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
+
+
 class Output:
-    """The output of one request. Past ``max_bytes`` it is counted and not sent."""
+    """The output of one request, in whole lines where they come soon. Past ``max_bytes`` it is counted and not sent."""
 
     def __init__(self, max_bytes: int) -> None:
         self._left = max_bytes
         self._cut_bytes = 0
         self._cut_lines = 0
-        self._decoders = {stream: codecs.getincrementaldecoder("utf-8")("replace") for stream in ("stdout", "stderr")}
+        self._decoders = {stream: codecs.getincrementaldecoder("utf-8")("replace") for stream in _STREAMS}
+        self._begun: dict[Stream, str] = {}
+        self._since: float | None = None
 
-    def feed(self, stream: Stream, data: bytes) -> str:
-        """The text to send for these bytes: empty once the limit is reached, or in the middle of a character."""
+    def feed(self, stream: Stream, data: bytes, now: float) -> str:
+        """The text to send for these bytes: whole lines, with what of the first came before."""
         kept = data[: self._left]
         if len(kept) < len(data) and self._left > 0:
             # The cut falls behind a whole line, where there is one.
@@ -30,7 +37,21 @@ class Output:
         cut = data[len(kept) :]
         self._cut_bytes += len(cut)
         self._cut_lines += cut.count(b"\n")
-        return self._decoders[stream].decode(kept)
+        text = self._begun.pop(stream, "") + self._decoders[stream].decode(kept)
+        end = text.rfind("\n") + 1
+        if end < len(text):
+            self._begun[stream] = text[end:]
+        self._since = (self._since or now) if self._begun else None
+        return text[:end]
+
+    def due(self) -> float | None:
+        """When the piece of a line that waits has waited long enough, None where none waits."""
+        return None if self._since is None else self._since + _PATIENCE
+
+    def flush(self) -> list[tuple[Stream, str]]:
+        """The pieces of lines that wait."""
+        begun, self._begun, self._since = self._begun, {}, None
+        return list(begun.items())
 
     def finish(self) -> str | None:
         """What to say about the part that was not sent, None where there is none."""

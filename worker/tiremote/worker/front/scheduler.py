@@ -175,11 +175,11 @@ class Scheduler:
             if job is not None:
                 self._answers.event(job, "warning", message.text)
 
-    def on_output(self, number: int, stream: Stream, key: int, data: bytes) -> None:
+    def on_output(self, number: int, stream: Stream, key: int, data: bytes, now: float) -> None:
         """Something an engine printed for the job of that key."""
         job = self._inflight(number, key)
         if job is not None:
-            self._answers.event(job, stream, job.output.feed(stream, data))
+            self._answers.event(job, stream, job.output.feed(stream, data, now))
 
     def _inflight(self, number: int, key: int) -> Job | None:
         engine = self.engines.get(number)
@@ -333,7 +333,7 @@ class Scheduler:
             session.queue.appendleft(waiting)
             session.queued_bytes += waiting.nbytes
         error: TiremoteError = EngineCrashed(
-            f"the engine {how} while it ran {describe(job)}", signal=None if engine.fate else _signal(returncode)
+            f"the engine {how} during {describe(job)}", signal=None if engine.fate else _signal(returncode)
         )
         if job.stop is not None:
             error = job.stop.error
@@ -355,6 +355,7 @@ class Scheduler:
             if not engine.inflight:
                 continue
             job = engine.inflight[0]
+            self._answers.flush_output(job, now)
             if job.stop is not None:
                 if now >= job.stop.kill_at:
                     job.stop.kill_at = float("inf")
@@ -375,8 +376,7 @@ class Scheduler:
             if engine.inflight:
                 job = engine.inflight[0]
                 due = job.stop.kill_at if job.stop is not None else _due(job)
-                if due is not None:
-                    times.append(due)
+                times += [one for one in (due, job.output.due()) if one is not None]
         return min(times, default=None)
 
 
@@ -409,7 +409,7 @@ def _apply(session: Session, changes: Changes, job: Job) -> None:
 
 def _contents(session: Session) -> tuple[str, ...]:
     """The names of everything whose contents are gone with an engine."""
-    arrays = [holding.label or holding.handle.id for holding in session.arrays.values()]
+    arrays = [one.label or f"{one.handle.kind} {one.handle.id}" for one in session.arrays.values()]
     fields = [
         f"{name}.{definition.name}"
         for name, unit in session.units.items()

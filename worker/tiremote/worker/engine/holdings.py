@@ -1,0 +1,72 @@
+"""What is kept on the worker under handles, and the names those handles have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from tiremote.protocol.errors import StaleHandle, UnknownName
+from tiremote.protocol.receipts import ArrayHolding
+from tiremote.protocol.values import Handle
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Held:
+    """An object and what is told of it."""
+
+    value: Any
+    holding: ArrayHolding
+
+
+class Holdings:
+    """One engine's handles. Their ids say session and generation, so that none is ever taken for another."""
+
+    def __init__(self, session: str, generation: int) -> None:
+        self._session = session
+        self._generation = generation
+        self._numbers = count(1)
+        self._held: dict[str, Held] = {}
+        #: The object's identity to its handle: what is returned twice is one thing.
+        self._ids: dict[int, str] = {}
+
+    def keep(
+        self, value: Any, kind: str, meta: dict[str, Any], nbytes: int, *, label: str | None, made_by: str | int | None
+    ) -> tuple[ArrayHolding, bool]:
+        """A handle for the object, and whether it is a new one."""
+        known = self._ids.get(id(value))
+        if known is not None:
+            return self._held[known].holding, False
+        handle = Handle(kind=kind, id=f"{self._session}.{self._generation}.{next(self._numbers)}", meta=meta)
+        holding = ArrayHolding(handle=handle, label=label, nbytes=nbytes, made_by=made_by)
+        self._held[handle.id] = Held(value=value, holding=holding)
+        self._ids[id(value)] = handle.id
+        return holding, True
+
+    def value(self, handle: Handle) -> Any:
+        """The object. Raises `StaleHandle`, or `UnknownName` for a handle of another session."""
+        return self._find(handle).value
+
+    def drop(self, handle: Handle) -> Held:
+        """Forgets the object and returns it. Raises likewise."""
+        held = self._find(handle)
+        del self._held[handle.id]
+        del self._ids[id(held.value)]
+        return held
+
+    def all(self) -> list[Handle]:
+        """Every handle, oldest first."""
+        return [held.holding.handle for held in self._held.values()]
+
+    def _find(self, handle: Handle) -> Held:
+        held = self._held.get(handle.id)
+        if held is not None:
+            return held
+        session, generation, _ = (*handle.id.split("."), "", "")[:3]
+        if session != self._session:
+            raise UnknownName(f"handle {handle.id!r} is not of this session", name=handle.id)
+        if generation != str(self._generation):
+            raise StaleHandle(
+                f"{handle.kind} {handle.id} was lost when its engine was replaced: make it again", handle=handle.id
+            )
+        raise StaleHandle(f"{handle.kind} {handle.id} was cleaned up: make it again", handle=handle.id)

@@ -1,0 +1,56 @@
+"""Stopping a user's code from outside, between two of its steps, so that its state is kept."""
+
+from __future__ import annotations
+
+import mmap
+import signal
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_KEY = struct.Struct("<Q")
+
+#: A signal that comes while Taichi's own code runs is tried again after this many seconds.
+_RETRY = 0.005
+
+
+class Stopped(BaseException):
+    """Raised in the user's code. Not an Exception: ``except Exception`` there does not catch it."""
+
+
+class Nudges:
+    """Turns SIGINT into `Stopped`, for the request that the front wrote into ``page``, and only in user code.
+
+    Anywhere else (in a compile, between two locks of a library) raising could leave things half done; there the
+    signal is tried again until user code runs, and the front kills when it has waited long enough.
+    """
+
+    def __init__(self, page: mmap.mmap, is_user_file: Callable[[str], bool]) -> None:
+        self._page = page
+        self._is_user_file = is_user_file
+        self._key = 0
+        signal.signal(signal.SIGINT, self._on_signal)
+        signal.signal(signal.SIGALRM, self._on_signal)
+
+    @contextmanager
+    def stoppable(self, key: int) -> Iterator[None]:
+        """While it lasts, a nudge for ``key`` stops user code."""
+        self._key = key
+        try:
+            if self._is_meant():
+                raise Stopped
+            yield
+        finally:
+            self._key = 0
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _is_meant(self) -> bool:
+        return bool(self._key) and _KEY.unpack_from(self._page, 0)[0] == self._key
+
+    def _on_signal(self, _: int, frame: FrameType | None) -> None:
+        if not self._is_meant():
+            return
+        if frame is not None and self._is_user_file(frame.f_code.co_filename):
+            raise Stopped
+        signal.setitimer(signal.ITIMER_REAL, _RETRY)

@@ -1,0 +1,182 @@
+"""The engine process: Taichi on its main thread, the link to the front, and nothing that outlives the front."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import mmap
+import os
+import signal
+import socket
+import sys
+import traceback
+from typing import Any
+
+from tiremote.protocol.codec import read_header, request_from_header
+from tiremote.protocol.error_wire import error_data_to_wire
+from tiremote.protocol.errors import EngineCrashed, InternalError, Interrupted, TiremoteError
+from tiremote.protocol.messages import EngineRequest
+from tiremote.protocol.packing import pack
+from tiremote.protocol.results import EngineInfo, Limits
+from tiremote.worker.engine.frames import is_poisoned, run_error
+from tiremote.worker.engine.nudges import Nudges, Stopped
+from tiremote.worker.engine.output import EngineOutput
+from tiremote.worker.engine.runtime import TaichiRuntime
+from tiremote.worker.engine.service import Service
+from tiremote.worker.engine.source import source_of
+from tiremote.worker.link import Channel, Done, Exit, Load, Open, Prepare, Ready, Warned, Work
+
+_log = logging.getLogger(__name__)
+
+_PR_SET_PDEATHSIG = 1
+
+
+class EngineProcess:
+    """Serves the front until it says exit or is gone."""
+
+    def __init__(self, channel: Channel, page: mmap.mmap, runtime: TaichiRuntime, output: EngineOutput) -> None:
+        self._channel = channel
+        self._runtime = runtime
+        self._output = output
+        self._nudges = Nudges(page, lambda file: source_of(file) is not None)
+        self._service: Service | None = None
+        self._options: dict[str, Any] | None = None
+
+    def run(self) -> None:
+        """Returns when the front says so, or has closed the link."""
+        while (received := self._channel.receive()) is not None:
+            message, buffers = received
+            match message:
+                case Prepare(options=options):
+                    self._channel.send(self._init(options))
+                case Open():
+                    self._open(message)
+                case Load():
+                    self._load(message)
+                case Work():
+                    self._work(message, buffers)
+                case Exit():
+                    return
+
+    def _init(self, options: dict[str, Any]) -> Ready:
+        """Initialises Taichi, once for the same options: a spare is ready before it is needed."""
+        try:
+            if options != self._options:
+                self._options = None
+                self._runtime.init(options)
+                self._options = options
+            info = self._runtime.info
+            if info is None:
+                raise AssertionError("an initialised runtime has told what it runs on")
+            return Ready(info=EngineInfo(runtime=info.name, version=info.version, arch=info.arch, device=info.device))
+        except Exception as error:
+            return Ready(failure=_told(self._typed(error)))
+
+    def _open(self, message: Open) -> None:
+        ready = self._init(message.options)
+        if ready.info is not None:
+            self._service = Service(self._runtime, message.session, message.generation, Limits())
+        self._channel.send(ready)
+
+    def _load(self, message: Load) -> None:
+        service = self._the_service()
+        self._output.begin(message.key, wanted=False)
+        self._answer(message.key, lambda: service.load(message.unit, message.version, message.source))
+
+    def _work(self, message: Work, buffers: list[Any]) -> None:
+        service = self._the_service()
+
+        def serve() -> Any:
+            request = request_from_header(read_header(message.header, buffers))
+            if not isinstance(request, EngineRequest):
+                raise AssertionError(f"the front keeps {request.op} to itself")
+            self._output.begin(message.key, wanted=request.events)
+            with self._runtime.guard_init() as warnings, self._nudges.stoppable(message.key):
+                result = service.serve(request)
+            for text in warnings:
+                self._channel.send(Warned(key=message.key, text=text))
+            return result
+
+        self._answer(message.key, serve)
+
+    def _the_service(self) -> Service:
+        if self._service is None:
+            raise AssertionError("the front opens a session before it sends work")
+        return self._service
+
+    def _answer(self, key: int, serve: Any) -> None:
+        """Serves and sends exactly one `Done`, whatever happens."""
+        service = self._the_service()
+        buffers: list[Any] = []
+        poisoned = None
+        try:
+            body = pack(serve(), buffers)
+            ok = True
+        except BaseException as error:
+            poisoned = self._poison(error)
+            buffers = []
+            body = pack(_told(self._typed(error)), [])
+            ok = False
+            self._recover()
+        self._output.flush()
+        done = Done(
+            key=key,
+            ok=ok,
+            body=body,
+            compile=service.compile_seconds,
+            launch=service.launch_seconds,
+            changes=service.changes(),
+            poisoned=poisoned,
+        )
+        try:
+            self._channel.send(done, buffers)
+        except TiremoteError as error:
+            # No memory for the result's segment: nothing of it was sent.
+            self._channel.send(Done(key=key, ok=False, body=pack(_told(error), []), changes=service.changes()))
+
+    def _recover(self) -> None:
+        """Whatever was left half done by a failed request must not spoil the next."""
+        self._runtime.leave_kernel()
+
+    def _poison(self, error: BaseException) -> str | None:
+        return f"lost its device ({str(error).strip().splitlines()[0]})" if is_poisoned(error) else None
+
+    def _typed(self, error: BaseException) -> TiremoteError:
+        if isinstance(error, Stopped | KeyboardInterrupt):
+            return Interrupted("stopped on demand; everything is as the code left it")
+        if is_poisoned(error):
+            return EngineCrashed(str(error).strip().splitlines()[0])
+        try:
+            return run_error(error, self._runtime)
+        except Exception:
+            # A fault of ours: the log has it, the user gets a line.
+            print("".join(traceback.format_exception(error)), file=sys.__stderr__)
+            return InternalError(f"{type(error).__name__} inside the worker: {error}; see the worker's log")
+
+
+def _told(error: TiremoteError) -> list[Any]:
+    return [error.code, error.message, error_data_to_wire(error)]
+
+
+def die_with(front: int) -> None:
+    """Has the kernel end this process when the front ends, also while a kernel of Taichi's runs and holds the GIL."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != front:
+        # It ended before the wish was heard.
+        os._exit(1)
+
+
+def main(argv: list[str]) -> None:
+    """``python -m tiremote.worker.engine LINK PAGE RUNTIME``: two descriptors and a name, from the front."""
+    link, page, runtime = int(argv[0]), int(argv[1]), argv[2]
+    die_with(int(os.environ["TIREMOTE_FRONT"]))
+    with mmap.mmap(page, mmap.PAGESIZE) as nudged:
+        os.close(page)
+        channel = Channel(socket.socket(fileno=link))
+        output = EngineOutput()
+        engine = EngineProcess(channel, nudged, TaichiRuntime(runtime), output)
+        # Taichi turns a crash into pages of its own stack; the front tells the signal, and the user's frames.
+        for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL):
+            signal.signal(number, signal.SIG_DFL)
+        engine.run()

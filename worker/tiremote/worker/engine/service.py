@@ -1,0 +1,313 @@
+"""The engine's ops: a typed request in, a typed result out, and what changed in what the session holds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tiremote.protocol.errors import KernelArgumentError, PayloadTooLarge, ProtocolError, UnknownName
+from tiremote.protocol.messages import Alloc, Cleanup, Compile, EngineRequest, Fetch, Put, Run
+from tiremote.protocol.receipts import ArrayHolding, Receipt, UnitHolding
+from tiremote.protocol.results import ArrayResult, CleanupResult, FetchResult, Limits, RunResult
+from tiremote.protocol.values import Handle, Name, Ref, WireArray
+from tiremote.worker.engine.arguments import bind, bind_function
+from tiremote.worker.engine.arrays import Arrays
+from tiremote.worker.engine.holdings import Holdings
+from tiremote.worker.engine.loader import KernelLoader
+from tiremote.worker.engine.results import Kept, to_plain
+from tiremote.worker.engine.runtime import TaichiRuntime
+from tiremote.worker.link import Changes
+
+
+class Service:
+    """One session's ops, on the thread that owns Taichi. `serve` may raise anything that user code raises."""
+
+    def __init__(
+        self,
+        runtime: TaichiRuntime,
+        session: str,
+        generation: int,
+        limits: Limits,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._runtime = runtime
+        self._limits = limits
+        self._clock = clock
+        self._loader = KernelLoader(runtime)
+        self._arrays = Arrays(runtime)
+        self._holdings = Holdings(session, generation)
+        self._ops: dict[type[EngineRequest], Callable[[Any], Any]] = {
+            Compile: self._compile,
+            Run: self._run,
+            Put: self._put,
+            Alloc: self._alloc,
+            Fetch: self._fetch,
+            Cleanup: self._cleanup,
+        }
+        self._begin(None)
+
+    def _begin(self, request: EngineRequest | None) -> None:
+        self._request = request
+        self._units: list[UnitHolding] = []
+        self._dropped_units: list[str] = []
+        self._new: list[ArrayHolding] = []
+        self._dropped: list[str] = []
+        #: Seconds of the request so far.
+        self.compile_seconds = 0.0
+        self.launch_seconds = 0.0
+
+    def serve(self, request: EngineRequest) -> Any:
+        """The op's result, ready to be packed."""
+        self._begin(request)
+        return self._ops[type(request)](request)
+
+    def load(self, unit: str, version: int, source: str) -> Receipt:
+        """Loads a unit again, as the version that it was."""
+        self._begin(None)
+        return self._load(source, unit, version)
+
+    def changes(self) -> Changes | None:
+        """What the request changed so far, also where it failed in the end."""
+        if not (self._units or self._dropped_units or self._new or self._dropped):
+            return None
+        return Changes(
+            units=tuple(self._units),
+            dropped_units=tuple(self._dropped_units),
+            arrays=tuple(self._new),
+            dropped=tuple(self._dropped),
+        )
+
+    # ------------------------------------------------------------ code
+
+    def _compile(self, request: Compile) -> Receipt:
+        return self._load(request.source, request.unit, None)
+
+    def _load(self, source: str, unit: str | None, version: int | None) -> Receipt:
+        started = self._clock()
+        receipt = self._loader.compile_and_load(source, unit, version=version)
+        self.compile_seconds = self._clock() - started
+        # Also where it is unchanged: it is the newest now.
+        self._units.append(
+            UnitHolding(
+                unit=receipt.unit,
+                version=receipt.version,
+                definitions=receipt.definitions,
+                source_bytes=len(source.encode()),
+                loaded_by=self._request.id if self._request else None,
+            )
+        )
+        return receipt
+
+    def _run(self, request: Run) -> RunResult:
+        target = self._resolve(request.target)
+        if request.method is not None:
+            target = self._attribute(target, request.method, str(request.target))
+        args = [self._argument(value) for value in request.args]
+        kwargs = {name: self._argument(value) for name, value in request.kwargs.items()}
+        if self._runtime.is_kernel(target) or self._runtime.is_bound_kernel(target):
+            call = bind(self._runtime, target, args, kwargs)
+            self._precompile(target, call.values)
+        elif callable(target):
+            call = bind_function(target, args, kwargs)
+        else:
+            raise KernelArgumentError(f"{request.target} is a {type(target).__name__}, which cannot be called")
+        started = self._clock()
+        value = call.launch()
+        self._runtime.sync()
+        self.launch_seconds = self._clock() - started
+        if isinstance(request.target, Name):
+            unit = self._loader.loaded(request.target.unit)
+            unit.record_call(request.target.name, call.values, self._runtime)
+        written = [[key, array] for key, array in call.written().items()]
+        return RunResult(value=self._sent(to_plain(value, self._runtime)), written=written)  # type: ignore[arg-type]
+
+    def _precompile(self, kernel: Any, values: Any) -> None:
+        """Compiles a kernel's first instance ahead of its launch, so that the two are told apart in the receipt."""
+        if not self._runtime.is_kernel(kernel) or self._runtime.compiled_count(kernel):
+            return
+        started = self._clock()
+        key = self._runtime.ensure_compiled(kernel, *values)
+        self._runtime.compile_backend(kernel, key)
+        self.compile_seconds = self._clock() - started
+
+    # ------------------------------------------------------------ arrays
+
+    def _put(self, request: Put) -> ArrayResult:
+        if (request.array is None) == (request.source is None):
+            raise ProtocolError("op put takes an array or a source, one of them")
+        data = request.array.view() if request.array is not None else self._read(request.source)
+        if request.target is None:
+            if request.region is not None or request.flat is not None:
+                raise ProtocolError("op put takes a region or a flat range only with a target")
+            made = self._arrays.create_ndarray(self._dtype_of(data), data.shape)
+            self._arrays.write(made, data)
+            return ArrayResult(holding=self._keep(made, request.label))
+        target = self._resolve(request.target)
+        self._arrays.write(target, data, request.region, request.flat, cast=request.cast)
+        return ArrayResult(holding=None)
+
+    def _read(self, source: Ref | None) -> np.ndarray:
+        if source is None:
+            raise ProtocolError("op put takes an array or a source, one of them")
+        return self._arrays.read(self._resolve(source))
+
+    def _dtype_of(self, data: np.ndarray) -> str:
+        return self._arrays.meta(data).dtype
+
+    def _alloc(self, request: Alloc) -> ArrayResult:
+        if request.target is not None:
+            self._fill(self._resolve(request.target), request)
+            return ArrayResult(holding=None)
+        if request.copy_of is not None:
+            made: Any = self._arrays.read(self._resolve(request.copy_of))
+        else:
+            made = self._make(request)
+            if request.fill != "empty":
+                self._fill(made, request)
+        return ArrayResult(holding=self._keep(made, request.label))
+
+    def _make(self, request: Alloc) -> Any:
+        if request.kind == "ndarray":
+            make: Callable[..., Any] = self._arrays.create_ndarray
+        elif request.kind == "field":
+            make = self._arrays.create_field
+        elif request.kind == "array":
+            make = self._arrays.create_host_array
+        else:
+            raise ProtocolError(f"op alloc makes an 'ndarray', a 'field' or an 'array', not {request.kind!r}")
+        return make(request.dtype, request.shape, request.element_shape, request.needs_grad)
+
+    def _fill(self, target: Any, request: Alloc) -> None:
+        self._arrays.fill(target, request.fill, number=request.value, seed=request.seed)
+
+    def _fetch(self, request: Fetch) -> FetchResult:
+        target = self._resolve(request.target)
+        if request.form not in ("array", "summary", "handle"):
+            raise ProtocolError(f"op fetch has the forms 'array', 'summary' and 'handle', not {request.form!r}")
+        if request.form == "handle":
+            holding = self._keep(target, str(request.target) if isinstance(request.target, Name) else None)
+            return FetchResult(handle=holding.handle)
+        if request.form == "summary":
+            return FetchResult(summary=self._arrays.summary(target))
+        if self._arrays.kind(target) == "object":
+            if request.region is not None or request.flat is not None:
+                raise KernelArgumentError(f"{request.target} is a {type(target).__name__}: it has no parts to fetch")
+            return FetchResult(value=self._sent(to_plain(target, self._runtime)))
+        self._check_size(target, request)
+        return FetchResult(value=self._arrays.read(target, request.region, request.flat))
+
+    def _check_size(self, target: Any, request: Fetch) -> None:
+        """Refuses a whole that is too large for a frame before it is read; parts are bounded by what was asked."""
+        limit = self._limits.buffer_bytes
+        size = self._arrays.meta(target).nbytes if request.region is None else 0
+        if request.flat is not None:
+            size = max(request.flat[1] - request.flat[0], 0) * self._arrays.meta(target).itemsize
+        if size > limit:
+            raise PayloadTooLarge(
+                f"{request.target} has {size} bytes, at most {limit} go in one answer: fetch flat ranges",
+                size=size,
+                limit=limit,
+            )
+
+    def _cleanup(self, request: Cleanup) -> CleanupResult:
+        units: list[str] = []
+        targets: list[Handle] = []
+        if request.everything:
+            units = list(self._loader)
+            targets = self._holdings.all()
+        elif request.unit is not None:
+            self._loader[request.unit]  # raises where there is none, before anything is dropped
+            units = [request.unit]
+        for ref in request.targets:
+            if not isinstance(ref, Handle):
+                raise ProtocolError(f"op cleanup drops handles and units; {ref} goes with its unit")
+            self._holdings.value(ref)
+            targets.append(ref)
+        nbytes = 0
+        for handle in targets:
+            held = self._holdings.drop(handle)
+            nbytes += held.holding.nbytes
+            self._dropped.append(handle.id)
+            del held
+        for unit in units:
+            self._loader.cleanup(unit)
+            self._dropped_units.append(unit)
+        self._runtime.collect()
+        return CleanupResult(units=tuple(units), handles=tuple(one.id for one in targets), nbytes=nbytes)
+
+    # ------------------------------------------------------------ values
+
+    def _keep(self, value: Any, label: str | None = None) -> ArrayHolding:
+        arrays = self._arrays
+        made_by = self._request.id if self._request else None
+        holding, new = self._holdings.keep(
+            value,
+            arrays.kind(value),
+            {**arrays.describe(value), "nbytes": arrays.nbytes(value)},
+            arrays.nbytes(value),
+            label=label,
+            made_by=made_by,
+        )
+        if new:
+            self._new.append(holding)
+        return holding
+
+    def _sent(self, value: Any) -> Any:
+        """A plain value with handles for what stays here, also for arrays that are too large for one answer."""
+        if isinstance(value, Kept):
+            return self._keep(value.value).handle
+        if isinstance(value, np.ndarray) and value.nbytes > self._limits.buffer_bytes:
+            return self._keep(value).handle
+        if isinstance(value, list):
+            return [self._sent(one) for one in value]
+        if isinstance(value, tuple):
+            return tuple(self._sent(one) for one in value)
+        if isinstance(value, dict):
+            return {key: self._sent(one) for key, one in value.items()}
+        return value
+
+    def _argument(self, value: Any) -> Any:
+        """What a received value stands for; an array argument itself stays as it came."""
+        if isinstance(value, Handle | Name):
+            return self._resolve(value)
+        return _inside(value, self._resolve)
+
+    def _resolve(self, ref: Ref) -> Any:
+        if isinstance(ref, Handle):
+            return self._holdings.value(ref)
+        return self._attribute(self._loader[ref.unit], ref.name, "" if ref.unit is None else ref.unit)
+
+    def _attribute(self, value: Any, dotted: str, where: str) -> Any:
+        for part in dotted.split("."):
+            if not part.isidentifier() or part.startswith("__"):
+                raise UnknownName(f"{dotted!r} is not a name that can be reached from outside", name=dotted)
+            try:
+                value = getattr(value, part)
+            except AttributeError as error:
+                # The unit's own error lists what there is; an attribute's comes from whatever object it is.
+                if isinstance(error, UnknownName):
+                    raise
+                raise UnknownName(f"{where or 'the unit'} has no {dotted!r}: {error}", name=dotted) from None
+        return value
+
+
+def _inside(value: Any, resolve: Callable[[Ref], Any]) -> Any:
+    """Lists, tuples and dicts with what stands for something replaced; nested arrays become private copies."""
+    if isinstance(value, list):
+        return [_nested(one, resolve) for one in value]
+    if isinstance(value, tuple):
+        return tuple(_nested(one, resolve) for one in value)
+    if isinstance(value, dict):
+        return {key: _nested(one, resolve) for key, one in value.items()}
+    return value
+
+
+def _nested(value: Any, resolve: Callable[[Ref], Any]) -> Any:
+    if isinstance(value, WireArray):
+        return value.copy()
+    if isinstance(value, Handle | Name):
+        return resolve(value)
+    return _inside(value, resolve)
