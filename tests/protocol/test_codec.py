@@ -19,6 +19,7 @@ from tiremote.protocol.codec import (
     encode_ok,
     error_of,
     failure,
+    id_in,
     id_of,
     read_header,
     request_from_header,
@@ -217,6 +218,28 @@ def test_a_broken_request_is_answered_to_its_id_where_it_has_one(value: object, 
     assert id_of(read_header(header(id=value, op=3)[0], [])) == expected
 
 
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (header(array=msgpack.ExtType(1, msgpack.packb(["f32", [3], "C", 9])))[0], 1),
+        (header(args=[msgpack.Timestamp(1)])[0], 1),
+        (header(args=msgpack.ExtType(99, b""), id="a")[0], "a"),
+        (b"\x82\xa2id\x07\xa1a" + b"\x91" * 100 + b"\xc0", 7),
+        (b"\x82\xa2id\x07\xa2id\x08", 8),
+        (b"\x82\xa2id\x07\xa1a" + b"\x91" * 10_000 + b"\xc0", None),
+        (header(id=[])[0], None),
+        (header()[0][:-1], None),
+        (b"", None),
+        (b"\x91\x01", None),
+    ],
+)
+def test_the_id_of_a_refused_header_is_found_where_it_can_be(head: bytes, expected: object) -> None:
+    """A lying array, a foreign type or too much depth does not hide whom to answer."""
+    with pytest.raises(TiremoteError):
+        request_from_header(read_header(head, []))
+    assert id_in(head) == expected
+
+
 def test_a_timestamp_does_not_come_through() -> None:
     """msgpack's timestamp is refused as an UnsupportedType, also deep in an argument."""
     with pytest.raises(UnsupportedType):
@@ -285,6 +308,7 @@ def test_no_bytes_make_the_codec_raise_anything_else(sent: list[bytes], cut: int
     """Whole, cut short or with a byte changed: what leaves the codec is a message or a TiremoteError."""
     head = sent[0]
     for one in (head, head[:cut], head[:cut] + bytes([byte]) + head[cut + 1 :]):
+        id_in(one)
         for decode in (decode_request, decode_reply):
             with contextlib.suppress(TiremoteError):
                 message = decode([one, *sent[1:]])
@@ -297,6 +321,7 @@ def test_no_bytes_make_the_codec_raise_anything_else(sent: list[bytes], cut: int
 def test_a_header_that_is_read_is_a_request_or_an_error(map_: dict[str, Any]) -> None:
     """The two steps that the front takes let nothing else out either."""
     with contextlib.suppress(TiremoteError):
+        id_in(msgpack.packb(map_))
         found = read_header(msgpack.packb(map_), [])
         id_of(found)
         request_from_header(found)

@@ -22,6 +22,7 @@ from tiremote.protocol.messages import (
     RequestId,
 )
 from tiremote.protocol.packing import Buffer, all_fields, fields_set, pack, unpack
+from tiremote.protocol.plain import glance
 from tiremote.protocol.receipts import Timing
 from tiremote.protocol.results import Limits
 from tiremote.protocol.structures import structure

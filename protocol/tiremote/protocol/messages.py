@@ -79,6 +79,8 @@ class EngineRequest(Request):
     def __post_init__(self) -> None:
         Request.__post_init__(self)
         _seconds("deadline", self.deadline)
+        if self.deadline == 0:
+            raise ProtocolError("a deadline of 0 seconds came: nothing could run")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -44,6 +44,15 @@ def load(data: Any, ext_hook: Callable[[int, bytes], Any] = msgpack.ExtType) -> 
     return value
 
 
+def glance(data: Any) -> Any:
+    """The value of msgpack that `load` refuses, its extension types left out, or None where it is not even whole."""
+    try:
+        _check_whole(data)
+        return msgpack.unpackb(data, raw=False, strict_map_key=False, ext_hook=lambda *_: None)
+    except (ValueError, TypeError, msgpack.exceptions.UnpackException):
+        return None
+
+
 def _check_whole(data: Any) -> None:
     # The decoder allocates what a length claims before it looks for the items. This pass allocates nothing; after
     # it every claim is backed by bytes that came.
