@@ -65,13 +65,14 @@ def _integer_taker(dtype: str) -> Callable[[Any], int]:
     low, high = bounds(dtype)
 
     def take(value: Any) -> int:
-        if type(value) is not int:
+        number = value
+        if type(number) is not int:
             if not isinstance(value, (int, np.integer, np.bool_)):
                 hint = "convert it with int()" if isinstance(value, (float, np.floating)) else "pass an integer"
                 raise Mismatch(shown(value), hint)
-            value = int(value)
-        if low <= value <= high:
-            return value  # type: ignore[no-any-return]
+            number = int(value)
+        if low <= number <= high:
+            return number
         raise Mismatch(shown(value), f"{dtype} holds {low} to {high}")
 
     return take
