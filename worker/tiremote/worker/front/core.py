@@ -180,8 +180,6 @@ class Front:
         limits = self._settings.limits
         if self._drain_until is not None:
             raise Refused("the worker is shutting down and takes no new work")
-        if request.deadline is not None and not request.deadline > 0:
-            raise ProtocolError(f"a deadline is a number of seconds above 0, not {request.deadline}")
         source = getattr(request, "source", None)
         if isinstance(source, str) and len(source) > limits.source_bytes:
             raise PayloadTooLarge(
@@ -208,8 +206,6 @@ class Front:
                 f"the client speaks versions {lowest} to {highest}, this worker {OLDEST_VERSION} to {VERSION}",
                 supported=(OLDEST_VERSION, VERSION),
             )
-        if request.lease is not None and not request.lease >= 0:
-            raise ProtocolError(f"a lease is a number of seconds from 0, not {request.lease}")
         seat = self._seat(user, request, now)
         rejoined = True
         if seat is None:

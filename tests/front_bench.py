@@ -1,0 +1,154 @@
+"""A front on the bench: a clock that is set by hand, clients and engines played by the test."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from tiremote.protocol.codec import decode_reply, encode
+from tiremote.protocol.error_wire import error_data_to_wire
+from tiremote.protocol.errors import TiremoteError
+from tiremote.protocol.messages import Compile, Event, Failure, Hello, Ok, Reply, Request, Run
+from tiremote.protocol.packing import pack
+from tiremote.protocol.receipts import ArrayHolding, Definition, UnitHolding
+from tiremote.protocol.results import EngineInfo
+from tiremote.protocol.values import Handle, Name
+from tiremote.worker.front.core import Front
+from tiremote.worker.front.effects import Effect, Kill, Nudge, Send, Spawn, Stop, ToEngine
+from tiremote.worker.front.settings import Settings
+from tiremote.worker.link import Changes, Done, Load, Open, Ready, Work
+
+INFO = EngineInfo(runtime="taichi", version="1.7.4", arch="cpu", device="bench")
+
+
+class FrontBench:
+    """Plays everything around a `Front`. Engines get ready by themselves unless ``ready`` is False."""
+
+    def __init__(self, settings: Settings | None = None, *, ready: bool = True) -> None:
+        self.now = 1000.0
+        self.ready = ready
+        self.front = Front(settings or Settings(), now=self.now)
+        self.sent: list[tuple[bytes, Reply]] = []
+        self.spawned: list[int] = []
+        self.killed: list[int] = []
+        self.nudged: list[tuple[int, int]] = []
+        self.work: list[tuple[int, Work]] = []
+        self.loads: list[tuple[int, Load]] = []
+        self.stopped = False
+        self._ids = count(1)
+        self.pump()
+
+    # -- the loop
+
+    def pump(self) -> None:
+        """Carries out effects until there are none."""
+        while effects := self.front.take():
+            for effect in effects:
+                self._carry_out(effect)
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Send(route, frames):
+                self.sent.append((route.identity, decode_reply(frames)))
+            case Spawn(number):
+                self.spawned.append(number)
+                if self.ready:
+                    self.front.on_engine(number, Ready(info=INFO), [], self.now)
+            case ToEngine(number, Open()):
+                if self.ready:
+                    self.front.on_engine(number, Ready(info=INFO), [], self.now)
+            case ToEngine(number, Work() as work):
+                self.work.append((number, work))
+            case ToEngine(number, Load() as load):
+                self.loads.append((number, load))
+            case Kill(number):
+                self.killed.append(number)
+            case Nudge(number, key):
+                self.nudged.append((number, key))
+            case Stop():
+                self.stopped = True
+
+    def wait(self, seconds: float) -> None:
+        """Lets time pass."""
+        self.now += seconds
+        self.front.tick(self.now)
+        self.pump()
+
+    # -- clients
+
+    def ask(self, request: Request, identity: bytes = b"laptop", user: str = "") -> Request:
+        """Sends a request."""
+        self.front.on_client(identity, user, [bytes(memoryview(f)) for f in encode(request)], self.now)
+        self.pump()
+        return request
+
+    def hello(self, identity: bytes = b"laptop", user: str = "", **fields: Any) -> str:
+        """Opens a session and returns its token."""
+        request = self.ask(Hello(id=f"hello-{next(self._ids)}", **fields), identity, user)
+        return str(self.result(request)["token"])
+
+    def run(self, token: str, name: str = "step", identity: bytes = b"laptop", **fields: Any) -> Request:
+        """Sends a run request with an id of its own."""
+        return self.ask(Run(id=next(self._ids), token=token, target=Name(name=name), **fields), identity)
+
+    def replies(self, request: Request) -> list[Reply]:
+        """Everything that was sent about a request."""
+        return [reply for _, reply in self.sent if reply.id == request.id]
+
+    def answer(self, request: Request) -> Ok | Failure:
+        """The one answer to a request."""
+        answers = [reply for reply in self.replies(request) if not isinstance(reply, Event)]
+        assert len(answers) == 1, answers
+        return answers[0]
+
+    def result(self, request: Request) -> Any:
+        """The result of a request that went well."""
+        answer = self.answer(request)
+        assert isinstance(answer, Ok), answer
+        return answer.result
+
+    def error(self, request: Request) -> Failure:
+        """The error of a request that did not."""
+        answer = self.answer(request)
+        assert isinstance(answer, Failure), answer
+        return answer
+
+    # -- engines
+
+    def done(self, work: tuple[int, Work], value: Any = None, changes: Changes | None = None) -> None:
+        """The engine finishes a job."""
+        number, message = work
+        done = Done(key=message.key, ok=True, body=pack({"value": value, "written": []}, []), changes=changes)
+        self.front.on_engine(number, done, [], self.now)
+        self.pump()
+
+    def failed(self, work: tuple[int, Work], error: TiremoteError, poisoned: str | None = None) -> None:
+        """The engine reports an error."""
+        number, message = work
+        body = pack([error.code, error.message, error_data_to_wire(error)], [])
+        self.front.on_engine(number, Done(key=message.key, ok=False, body=body, poisoned=poisoned), [], self.now)
+        self.pump()
+
+    def loaded(self, load: tuple[int, Load], *, ok: bool = True) -> None:
+        """The engine has loaded a unit again, or could not."""
+        number, message = load
+        body = pack({} if ok else ["compile", "line 1 is wrong now", {}], [])
+        self.front.on_engine(number, Done(key=message.key, ok=ok, body=body), [], self.now)
+        self.pump()
+
+    def die(self, number: int, returncode: int = -11) -> None:
+        """The engine's process ends."""
+        self.front.on_exit(number, returncode, self.now)
+        self.pump()
+
+    def load_unit(self, token: str, unit: str = "sim", source: str = "x = 1", **definition: Any) -> None:
+        """A unit is compiled, with one definition."""
+        self.ask(Compile(id=next(self._ids), token=token, source=source, unit=unit))
+        definitions = (Definition(**{"name": "step", "kind": "kernel", **definition}),)
+        self.done(self.work[-1], changes=Changes(units=(UnitHolding(unit=unit, version=1, definitions=definitions),)))
+
+    def keep_array(self, token: str, handle: str = "s.1.1", label: str | None = None, nbytes: int = 40) -> None:
+        """An array is made."""
+        self.run(token)
+        holding = ArrayHolding(handle=Handle(kind="ndarray", id=handle), label=label, nbytes=nbytes)
+        self.done(self.work[-1], changes=Changes(arrays=(holding,)))
