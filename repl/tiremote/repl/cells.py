@@ -1,0 +1,153 @@
+"""Text into cells, and cells into statements that keep the line numbers the user sees."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from codeop import CommandCompiler
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+#: A line that Python could never begin a statement with.
+COMMAND = re.compile(r":[A-Za-z?]")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """``:fetch x 2:4`` is name ``fetch`` and rest ``x 2:4``; ``line`` counts from 1."""
+
+    name: str
+    rest: str
+    line: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One top-level statement. ``source`` stands at its own line: as many empty lines come before it."""
+
+    node: ast.stmt
+    first_line: int
+    text: str
+
+    @property
+    def source(self) -> str:
+        return "\n" * (self.first_line - 1) + self.text + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Python text that is run together; its first line has the number ``first_line``."""
+
+    text: str
+    first_line: int = 1
+
+    def statements(self) -> list[Statement]:
+        """Raises SyntaxError, whose ``lineno`` is counted as the user counts."""
+        text = textwrap.dedent(self.text) if self.text[:1] in " \t" else self.text
+        try:
+            tree = ast.parse(text)
+        except SyntaxError as error:
+            for name in ("lineno", "end_lineno"):
+                if getattr(error, name):
+                    setattr(error, name, getattr(error, name) + self.first_line - 1)
+            raise
+        except (RecursionError, MemoryError):
+            raise SyntaxError("the text is nested too deeply for Python's parser") from None
+        except ValueError as error:  # a NUL character
+            raise SyntaxError(str(error)) from None
+        lines = text.splitlines()
+        spans = [(_start(node), node.end_lineno or node.lineno) for node in tree.body]
+        made = []
+        for position, node in enumerate(tree.body):
+            start, end = spans[position]
+            shares = any(i != position and s <= end and e >= start for i, (s, e) in enumerate(spans))
+            whole = "\n".join(lines[start - 1 : end])
+            piece = (ast.get_source_segment(text, node) or whole) if shares else whole
+            ast.increment_lineno(node, self.first_line - 1)
+            made.append(Statement(node, start + self.first_line - 1, piece))
+        return made
+
+
+def read_cells(text: str) -> Iterator[Command | Cell]:
+    """A command is a line of its own, between complete statements; what lies between commands is one cell."""
+    pending: list[str] = []
+    first = 1
+    for number, line in enumerate(text.splitlines(), 1):
+        if COMMAND.match(line) and _parses("\n".join(pending)):
+            if any(each.strip() for each in pending):
+                yield Cell("\n".join(pending), first)
+            pending, first = [], number + 1
+            yield read_command(line, number)
+        else:
+            pending.append(line)
+    if any(each.strip() for each in pending):
+        yield Cell("\n".join(pending), first)
+
+
+def read_command(line: str, number: int = 1) -> Command:
+    name, _, rest = line.strip()[1:].partition(" ")
+    return Command(name, rest.strip(), number)
+
+
+def is_complete(text: str) -> bool:
+    """Whether Enter runs this cell. An indented block ends with an empty line, as in Python's own REPL."""
+    if COMMAND.match(text.lstrip()) and "\n" not in text.strip():
+        return True
+    lines = text.splitlines()
+    if len([line for line in lines if line.strip()]) > 1 and text.endswith("\n") and not lines[-1].strip():
+        # The empty line was typed: only an open bracket or string goes on, and that codeop tells.
+        return not _goes_on(text)
+    return not _goes_on(text) and not _opens_block(text)
+
+
+def _goes_on(text: str) -> bool:
+    """codeop knows single statements; a pasted file is judged by its end."""
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        try:
+            return CommandCompiler()(text, "<cell>", "exec") is None
+        except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError):
+            return False
+    return False
+
+
+def _opens_block(text: str) -> bool:
+    """Whether the last statement is a block that more lines could join."""
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    lines = text.splitlines()
+    return bool(body) and isinstance(body[-1], _BLOCKS) and lines[-1][:1] in (" ", "\t")
+
+
+def _start(node: ast.stmt) -> int:
+    decorators = getattr(node, "decorator_list", [])
+    lines: list[int] = [each.lineno for each in decorators]
+    return min([node.lineno, *lines])
+
+
+def _parses(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        # Wrong in any case: the cell is ended here unless it is merely unfinished.
+        return not _goes_on(text)
+    return True
+
+
+_BLOCKS = (
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.If,
+    ast.With,
+    ast.AsyncWith,
+    ast.Try,
+    ast.Match,
+)

@@ -1,0 +1,194 @@
+"""The ``tiremote`` command. Only click is imported before it is known what is wanted."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from tiremote.client import Session
+
+#: Where a worker listens that was told nothing else.
+DEFAULT_ADDRESS = "tcp://127.0.0.1:5555"
+_DEFAULT_COMMAND = "open"
+#: Told by a shell or a service that the command line itself is wrong.
+_USAGE = 2
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _UrlOrCommand(click.Group):
+    """``tiremote tcp://host:5555`` opens the prompt there; ``tiremote`` alone on a local worker."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        takes_value = {name for option in self.commands[_DEFAULT_COMMAND].params for name in option.opts}
+        position = 0
+        while position < len(args) and args[position].startswith("-"):
+            if args[position] in ("--help", "--version"):
+                return super().parse_args(ctx, args)
+            position += 2 if args[position] in takes_value else 1
+        if position < len(args) and args[position] in self.commands:
+            args = [args[position], *args[:position], *args[position + 1 :]]
+        else:
+            args = [_DEFAULT_COMMAND, *args]
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        opened = self.commands[_DEFAULT_COMMAND]
+        rows = [row for option in opened.params if (row := option.get_help_record(ctx)) is not None]
+        with formatter.section("Options of the prompt and of demo and status"):
+            formatter.write_dl(rows)
+
+
+def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"tiremote {version('tiremote')}")
+        ctx.exit()
+
+
+def _connection_options(function: F) -> F:
+    for option in reversed(
+        [
+            click.argument("url", required=False),
+            click.option("--key", type=click.Path(path_type=Path), help="This side's .key_secret file, see keygen."),
+            click.option("--server-key", help="The worker's .key file, or the 40 characters of its public key."),
+            click.option("--arch", help="What Taichi shall run on: cpu, cuda, vulkan, metal, ..."),
+            click.option("--session", metavar="NAME", help="A session that is kept when you leave, and shared."),
+        ]
+    ):
+        function = option(function)
+    return function
+
+
+@click.group(cls=_UrlOrCommand, subcommand_metavar="[URL] | COMMAND [ARGS]...")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="The version.")
+def main() -> None:
+    """Taichi at a prompt: kernels run on the worker at URL (tcp://host:5555 or ipc://path), everything else here.
+
+    Without a URL a local worker is started for the prompt and ends with it. Cells that are piped to standard input
+    run as a script, which ends with a non-zero status at its first error.
+    """
+
+
+@main.command(_DEFAULT_COMMAND, hidden=True)
+@_connection_options
+def open_prompt(url: str | None, **options: Any) -> None:
+    """The prompt, or a script from standard input."""
+    if not sys.stdin.isatty():
+        # Read first: a worker need not start for a text that never comes.
+        text = sys.stdin.buffer.read().decode("utf-8", "replace")
+        gpu = _connect(url, **options)
+        from tiremote.repl.script import run_script
+
+        with gpu:
+            status = run_script(gpu, text)
+        sys.exit(status)
+    if url is None:
+        click.echo("Starting a local worker ...", err=True)
+    gpu = _connect(url, **options)
+    from tiremote.repl.prompt import run_prompt
+
+    run_prompt(gpu, url=url, session=options["session"])
+
+
+@main.command()
+@_connection_options
+def demo(url: str | None, **options: Any) -> None:
+    """The quick start and its hot reload, with what each step took."""
+    import time
+
+    started = time.perf_counter()
+    gpu = _connect(url, **options)
+    from tiremote.protocol.errors import TiremoteError
+    from tiremote.repl.demo import run_demo
+    from tiremote.repl.status_text import engine_text
+
+    with gpu:
+        click.echo(f"{'Local worker' if url is None else url}: {engine_text(gpu.info.engine)}")
+        click.echo(f"  {'connected':<52}{(time.perf_counter() - started) * 1e3:>9.1f} ms")
+        try:
+            good = run_demo(gpu, click.echo)
+        except TiremoteError as error:
+            _fail(f"{type(error).__name__}: {error}")
+    click.echo("All results are right." if good else "A result is wrong.")
+    sys.exit(0 if good else 1)
+
+
+@main.command()
+@_connection_options
+def status(url: str | None, session: str | None, arch: str | None, **keys: Any) -> None:
+    """What a worker does and holds (by default the one at tcp://127.0.0.1:5555)."""
+    url = url or DEFAULT_ADDRESS
+    from tiremote.protocol.errors import TiremoteError
+    from tiremote.repl.status_text import status_text
+
+    if session is not None:
+        with _connect(url, session=session, arch=arch, **keys) as gpu:
+            click.echo(status_text(gpu.status(), url))
+        return
+    _check_url(url)
+    from tiremote.repl.ask_status import ask_status
+
+    try:
+        click.echo(status_text(ask_status(url, **keys), url))
+    except ValueError as error:
+        _fail(str(error), _USAGE)
+    except TiremoteError as error:
+        _fail(f"{type(error).__name__}: {error}")
+
+
+@main.command()
+@click.argument("name")
+@click.option("--dir", "folder", type=click.Path(path_type=Path, file_okay=False), help="Where to write them.")
+def keygen(name: str, folder: Path | None) -> None:
+    """Makes a pair of keys for a client or a worker: NAME.key and NAME.key_secret."""
+    import platformdirs
+
+    from tiremote.repl.keygen import KeygenError, make_keys, what_to_do
+
+    try:
+        files = make_keys(name, folder or platformdirs.user_config_path("tiremote") / "keys")
+    except KeygenError as error:
+        _fail(str(error))
+    click.echo(what_to_do(files))
+
+
+def _connect(url: str | None, **options: Any) -> Session:
+    if url is not None:
+        _check_url(url)
+    from tiremote.client import connect
+    from tiremote.protocol.errors import TiremoteError
+
+    try:
+        return connect(url, **options)
+    except ValueError as error:
+        _fail(str(error), _USAGE)
+    except TiremoteError as error:
+        _fail(f"{type(error).__name__}: {error}")
+    except KeyboardInterrupt:
+        _fail("interrupted", 130)
+
+
+def _check_url(url: str) -> None:
+    close = get_close_matches(url, [name for name, each in main.commands.items() if not each.hidden], n=1)
+    if close:
+        _fail(f"{url!r} is no command and no address; did you mean `tiremote {close[0]}`?", _USAGE)
+    from tiremote.client.connect import check_address
+
+    try:
+        check_address(url)
+    except ValueError as error:
+        _fail(str(error), _USAGE)
+
+
+def _fail(text: str, status: int = 1) -> NoReturn:
+    click.echo(f"tiremote: {text}", err=True)
+    sys.exit(status)

@@ -1,0 +1,184 @@
+"""The commands at the prompt, each a line that begins with a colon."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tiremote.client import RemoteArray, Session
+from tiremote.protocol.errors import TiremoteError
+from tiremote.repl.cells import Command
+from tiremote.repl.evaluate import Evaluator
+from tiremote.repl.render import kind_of, preview, size_text, table
+from tiremote.repl.status_text import status_text
+
+HELP = """\
+Type Taichi and Python. Kernels, functions, classes and fields run on the worker, everything else here:
+    @ti.kernel                                      x = ti.ndarray(ti.f32, shape=10)
+    def add(x: ti.types.ndarray(), b: ti.f32):      add(x, 5.0)
+        for i in x:                                 x.to_numpy(), x[2:4]
+            x[i] += b                               y = ti.field(ti.f32, shape=8)
+An empty line ends a block. Typing a kernel again replaces it; arrays and fields keep what is in them.
+Here are also gpu (the session), ti, tm (taichi.math), np and _ (the last value).
+
+:help                            this text
+:kernels                         what is loaded, with signatures and versions
+:arrays                          arrays and fields by name
+:fetch NAME [SLICE] [FILE.npy]   numbers of an array, shown or saved: :fetch x 2:4, :fetch x :,0 column.npy
+:cleanup NAME|all                drops a kernel, an array, or everything; memory comes back
+:status                          the worker and this session
+:quit                            leaves, as Ctrl-D does
+Ctrl-C clears the line, or stops what runs on the worker."""
+
+
+class CommandError(Exception):
+    """The command is not one, or was not given what it needs."""
+
+
+class Quit(Exception):
+    """The user wants to leave."""
+
+
+class Commands:
+    """Runs commands on one evaluator's names; ``show`` takes what they print."""
+
+    def __init__(self, gpu: Session, evaluator: Evaluator, show: Callable[[str], None]) -> None:
+        self._gpu = gpu
+        self._evaluator = evaluator
+        self._show = show
+        self._table: dict[str, Callable[[str], None]] = {
+            "help": lambda _: show(HELP),
+            "kernels": lambda _: self._kernels(),
+            "arrays": lambda _: self._arrays(),
+            "fetch": self._fetch,
+            "cleanup": self._cleanup,
+            "status": lambda _: show(status_text(gpu.status(), gpu.address)),
+            "quit": self._quit,
+        }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What there is, for completion."""
+        return tuple(self._table)
+
+    def run(self, command: Command) -> None:
+        """Raises `CommandError`, `Quit`, and what the session raises."""
+        action = self._table.get(command.name)
+        if action is None:
+            raise CommandError(f"there is no command :{command.name}{_nearest(command.name, self._table, ':')}")
+        action(command.rest)
+
+    def _kernels(self) -> None:
+        rows = [("unit", "version", "defines")]
+        for holding in self._gpu.describe().units:
+            shown = [str(each) for each in holding.definitions if each.kind not in ("value", "field", "ndarray")]
+            for position, text in enumerate(shown):
+                rows.append((holding.unit, str(holding.version), text) if position == 0 else ("", "", text))
+        self._show(table(rows) if len(rows) > 1 else "No kernel is loaded: type one.")
+
+    def _arrays(self) -> None:
+        rows = [("name", "kind", "dtype", "shape", "size", "handle")]
+        named = set()
+        for name, array in self._evaluator.names.arrays():
+            try:
+                handle = array.handle.id
+            except TiremoteError as error:
+                handle = f"({error.message})"
+            named.add(handle)
+            shape = str(array.shape) + (f" of {array.element_shape}" if array.element_shape else "")
+            rows.append((name, kind_of(array), array.dtype.name, shape, size_text(array.nbytes), handle))
+        for holding in self._gpu.describe().arrays:
+            if holding.handle.id not in named:
+                meta = holding.handle.meta
+                shape = str(tuple(meta.get("shape", ())))
+                label = f"({holding.label})" if holding.label else "(no name here)"
+                size = size_text(holding.nbytes)
+                rows.append((label, holding.handle.kind, str(meta.get("dtype", "")), shape, size, holding.handle.id))
+        self._show(table(rows) if len(rows) > 1 else "There is no array: x = ti.ndarray(ti.f32, shape=10) makes one.")
+
+    def _fetch(self, rest: str) -> None:
+        name, _, after = rest.partition(" ")
+        if not name:
+            raise CommandError("say which array: :fetch NAME [SLICE] [FILE.npy]")
+        array = self._array(name)
+        words = after.split()
+        path = Path(words.pop()).expanduser() if words and words[-1].endswith(".npy") else None
+        text = "".join(words)
+        part = np.asarray(array[read_slice(text)] if text else array.to_numpy())
+        if path is None:
+            self._show(preview(part))
+            return
+        try:
+            np.save(path, part)
+        except OSError as error:
+            raise CommandError(f"{path} cannot be written: {error.strerror or error}") from None
+        self._show(f"{path}: {part.dtype.name} {part.shape}, {size_text(part.nbytes)}")
+
+    def _array(self, name: str) -> RemoteArray:
+        arrays = dict(self._evaluator.names.arrays())
+        if name not in arrays:
+            raise CommandError(f"there is no array {name!r}{_nearest(name, arrays)}")
+        return arrays[name]
+
+    def _cleanup(self, name: str) -> None:
+        names = self._evaluator.names
+        if not name:
+            raise CommandError("say what to drop: the name of a kernel or an array, or all")
+        if name == "all":
+            result = self._gpu.cleanup_all()
+            self._evaluator.forget_everything()
+            self._show(f"dropped everything: {len(result.units)} units, {size_text(result.nbytes)} came back")
+            return
+        value = names.values.get(name)
+        unit = names.remote_unit(name)
+        if isinstance(value, RemoteArray) and unit is None:
+            size = value.nbytes
+            value.free()
+            del names.values[name]
+            self._show(f"dropped {name}, {size_text(size)} came back")
+            return
+        held = {holding.unit for holding in self._gpu.describe().units}
+        chosen = unit if unit in held else name
+        if chosen not in held:
+            raise CommandError(f"nothing is called {name!r}{_nearest(name, [*held, *dict(names.arrays())])}")
+        result = self._gpu.cleanup(chosen)
+        self._evaluator.forget_unit(chosen)
+        self._show(f"dropped {chosen}, {size_text(result.nbytes)} came back")
+
+    def _quit(self, _: str) -> None:
+        raise Quit
+
+
+def read_slice(text: str) -> Any:
+    """``2:4``, ``1,:``, ``::2,...`` as an index. Raises `CommandError`."""
+    inside = text.removeprefix("[").removesuffix("]")
+    try:
+        node = ast.parse(f"_[{inside}]", mode="eval").body
+        if not isinstance(node, ast.Subscript):
+            raise ValueError
+        return _index(node.slice)
+    except (SyntaxError, ValueError, TypeError):
+        raise CommandError(f"{text!r} is no slice: write it as in 2:4, or 1,: or ::2") from None
+
+
+def _index(node: ast.expr) -> Any:
+    if isinstance(node, ast.Tuple):
+        return tuple(map(_index, node.elts))
+    if isinstance(node, ast.Slice):
+        return slice(*(None if each is None else _index(each) for each in (node.lower, node.upper, node.step)))
+    value = ast.literal_eval(node)
+    if value is not ... and type(value) is not int:
+        raise ValueError
+    return value
+
+
+def _nearest(name: str, names: Any, prefix: str = "") -> str:
+    close = get_close_matches(name, list(names), n=1, cutoff=0.5)
+    if close:
+        return f"; did you mean {prefix}{close[0]}?"
+    return "; :help lists them" if prefix else "; :arrays and :kernels list what there is"

@@ -1,0 +1,188 @@
+"""Runs cells: what is Taichi's on the worker, everything else here, statement by statement as Python would."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Callable
+from typing import Any
+
+from tiremote.client import RemoteArray, Session
+from tiremote.protocol.errors import Refused
+from tiremote.repl.carried import Carrier
+from tiremote.repl.cells import Cell, Statement
+from tiremote.repl.classify import Classifier, Place
+from tiremote.repl.dependants import Dependants
+from tiremote.repl.free_names import bound_names, touched_names
+from tiremote.repl.laptop_taichi import taichi_path
+from tiremote.repl.names import Names, first_names
+from tiremote.repl.pending import Pending, Unit
+
+#: How the file name of every cell begins, for those that look at frames.
+FILE_PREFIX = "<cell "
+RUNTIMES = ("taichi", "gstaichi", "quadrants")
+
+
+class Evaluator:
+    """Holds the names of one prompt or script. ``show`` takes receipts and notes, ``display`` a cell's value."""
+
+    def __init__(self, gpu: Session, *, show: Callable[[str], None], display: Callable[[Any], None]) -> None:
+        self._gpu = gpu
+        self._show = show
+        self._display = display
+        self.names: Names = first_names(gpu, show)
+        self._carrier = Carrier(self.names)
+        self._dependants = Dependants()
+        self._cells = 0
+
+    def run(self, cell: Cell) -> None:
+        """Raises whatever a statement raises; the statements before it have had their effect."""
+        statements = cell.statements()
+        self._cells += 1
+        file = f"{FILE_PREFIX}{self._cells}>"
+        lines = [f"{line}\n" for line in cell.text.splitlines()]
+        linecache.cache[file] = (len(cell.text), None, ["\n"] * (cell.first_line - 1) + lines, file)
+        pending = Pending()
+        classifier = Classifier(
+            self.names.taichi_path,
+            lambda name: (
+                pending.binds(name) or self.names.remote_unit(name) is not None or self.names.is_worker_type(name)
+            ),
+        )
+        for position, statement in enumerate(statements):
+            place = classifier.place(statement.node)
+            if place is Place.LOCAL:
+                if self._could_tell(pending, touched_names(statement.node)):
+                    self._send(pending)
+                self._run_here(statement, file, shows=position == len(statements) - 1)
+                self._send_changed()
+            else:
+                if any(map(pending.binds, bound_names(statement.source))):
+                    self._send(pending)
+                pending.add(statement, place)
+        self._send(pending)
+
+    def forget_everything(self) -> None:
+        """The session was emptied."""
+        for unit in {unit for name in list(self.names.values) if (unit := self.names.remote_unit(name))}:
+            self.names.forget_unit(unit)
+        self._carrier.forget()
+        self._dependants.forget()
+
+    def forget_unit(self, unit: str) -> None:
+        """The unit was dropped."""
+        self.names.forget_unit(unit)
+        self._dependants.forget(unit)
+
+    def _could_tell(self, pending: Pending, touched: frozenset[str]) -> bool:
+        # The session, and functions, may use any name.
+        return pending.must_go_before(touched) or "gpu" in touched or any(map(self.names.is_function, touched))
+
+    # On the worker
+
+    def _send(self, pending: Pending) -> None:
+        units = pending.take()
+        if not units:
+            return
+        held = {each.unit: {one.name for one in each.definitions} for each in self._gpu.describe().units}
+        for unit in units:
+            for carried in self._carrier.needed(unit, frozenset(held)):
+                self._gpu.compile_and_load(carried.source, carried.name)
+                self._carrier.sent(carried)
+                held[carried.name] = set(carried.defines)
+            name = free_id(unit, held)
+            self._load(unit, name)
+            held[name] = set(unit.defines)
+
+    def _load(self, unit: Unit, name: str) -> None:
+        receipt = self._gpu.compile_and_load(unit.source, name)
+        self.names.forget_unit(name, receipt.removed)
+        for definition in receipt.definitions:
+            if definition.name in unit.defines:
+                self.names.bind_remote(self._gpu, receipt.unit, definition)
+        for defined in unit.defines:
+            self._carrier.replaced(defined)
+        self._show(str(receipt))
+        self._dependants.loaded(unit, name)
+        if self._reload_users(unit.defines):
+            # Loaded last again, so that gpu[None] is what was typed.
+            self._gpu.compile_and_load(unit.source, name)
+
+    def _send_changed(self) -> None:
+        for unit in self._carrier.changed():
+            self._gpu.compile_and_load(unit.source, unit.name)
+            self._carrier.sent(unit)
+            self._reload_users(unit.defines)
+
+    def _reload_users(self, names: frozenset[str]) -> bool:
+        """Taichi bakes in what a kernel uses when it compiles it; the worker makes anew what is not fresh."""
+        users = self._dependants.of(names)
+        for name, unit in users:
+            if name in self._gpu:
+                receipt = self._gpu.compile_and_load(unit.source, name)
+                if not receipt.unchanged:
+                    self._show(f"{receipt} made anew")
+        return bool(users)
+
+    # On the laptop
+
+    def _run_here(self, statement: Statement, file: str, *, shows: bool) -> None:
+        node = statement.node
+        values = self.names.values
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            rest = self._import_taichi(node)
+            if rest is None:
+                return
+            node = rest
+        if isinstance(node, ast.Expr) and shows:
+            value = eval(compile(ast.Expression(node.value), file, "eval", dont_inherit=True), values)
+            if value is not None:
+                values["_"] = value
+                self._display(value)
+            return
+        exec(compile(ast.Module([node], []), file, "exec", dont_inherit=True), values)
+        self._record(statement)
+
+    def _record(self, statement: Statement) -> None:
+        node = statement.node
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            self.names.record(node.name, statement)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            expressions = [each for each in ast.walk(node.value) if isinstance(each, ast.expr)]
+            if any(self.names.taichi_path(each) is not None for each in expressions):
+                for name in bound_names(statement.source):
+                    if not isinstance(self.names.values.get(name), RemoteArray):
+                        self.names.record(name, statement)
+
+    def _import_taichi(self, node: ast.Import | ast.ImportFrom) -> ast.stmt | None:
+        """Binds what comes from Taichi; gives what is left to import, None where nothing is."""
+        names = self.names
+        if isinstance(node, ast.ImportFrom):
+            runtime, _, path = (node.module or "").partition(".")
+            if node.level or runtime not in RUNTIMES:
+                return node
+            for alias in node.names:
+                if alias.name == "*":
+                    raise Refused(f"import Taichi's names one by one: from {node.module} import ...")
+                inside = f"{path}.{alias.name}" if path else alias.name
+                names.bind_taichi(alias.asname or alias.name, inside, taichi_path(names.taichi, inside))
+            return None
+        rest = []
+        for alias in node.names:
+            runtime, _, path = alias.name.partition(".")
+            if runtime not in RUNTIMES:
+                rest.append(alias)
+            elif alias.asname:
+                names.bind_taichi(alias.asname, path, taichi_path(names.taichi, path))
+            else:
+                names.bind_taichi(runtime, "", names.taichi)
+        return ast.copy_location(ast.Import(rest), node) if rest else None
+
+
+def free_id(unit: Unit, held: dict[str, set[str]]) -> str:
+    """The unit's name, or one with a number where a unit of that name defines what this one does not."""
+    name, number = unit.name, 1
+    while name in held and not held[name] <= unit.defines:
+        number += 1
+        name = f"{unit.name}_{number}"
+    return name

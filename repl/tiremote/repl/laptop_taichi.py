@@ -1,0 +1,98 @@
+"""What ``import taichi as ti`` means on a laptop without Taichi: the session's remote names, and the rest by name."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from tiremote.client import Session
+from tiremote.protocol.errors import Refused
+from tiremote.protocol.receipts import Receipt
+
+
+class OnWorker:
+    """A name of Taichi that means something only in text that the worker loads, such as ``ti.math.vec3``."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __getattr__(self, name: str) -> OnWorker:
+        if name.startswith("__"):  # what `inspect`, `copy` and others probe for
+            raise AttributeError(name)
+        return OnWorker(f"{self._path}.{name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG002 - any call is answered alike
+        if self._path.split(".")[0] in ("kernel", "func", "pyfunc", "real_func", "data_oriented", "dataclass"):
+            raise Refused(f"ti.{self._path} works at the left margin of a cell, not inside another block")
+        raise Refused(
+            f"ti.{self._path} exists on the worker only: use it inside a kernel, "
+            f"or give it a name on a line of its own: name = ti.{self._path}(...)"
+        )
+
+    def __repr__(self) -> str:
+        return f"<ti.{self._path}, on the worker>"
+
+
+class LaptopTaichi:
+    """``ti`` at the prompt: `Session.ti`, ``init``, and an `OnWorker` for each other name."""
+
+    def __init__(self, gpu: Session, show: Any) -> None:
+        self._gpu = gpu
+        self._show = show
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            return getattr(self._gpu.ti, name)
+        except AttributeError:
+            return OnWorker(name)
+
+    def init(self, *args: Any, **kwargs: Any) -> None:
+        """Checks the options against the session's, by the worker's own rule; raises `Refused` where they differ."""
+        asked = [taichi_text(each) for each in args] + [f"{name}={taichi_text(v)}" for name, v in kwargs.items()]
+        # At the caller's line, so that a refusal names it.
+        line = sys._getframe(1).f_lineno
+        receipt = check_init(self._gpu, "\n" * (line - 1) + f"ti.init({', '.join(asked)})\n")
+        engine = self._gpu.info.engine
+        self._show(f"ti.init: this session runs on {engine.arch} ({engine.device}), {engine.runtime} {engine.version}")
+        for warning in receipt.warnings:
+            self._show(f"  warning: {warning}")
+
+    def __dir__(self) -> list[str]:
+        return sorted({"init", *dir(self._gpu.ti)})
+
+    def __repr__(self) -> str:
+        return "<taichi, on the worker>"
+
+
+def check_init(gpu: Session, source: str) -> Receipt:
+    receipt = gpu.compile_and_load(source, "ti.init")
+    gpu.cleanup("ti.init")
+    return receipt
+
+
+def taichi_path(root: LaptopTaichi, path: str) -> Any:
+    """The value of ``taichi.<path>`` on the laptop."""
+    value: Any = root
+    for name in path.split(".") if path else []:
+        value = getattr(value, name, None) or OnWorker(path)
+        if isinstance(value, OnWorker):
+            return OnWorker(path)
+    return value
+
+
+def taichi_text(value: Any) -> str:
+    """An option of ``ti.init`` as source. Raises `Refused` for what has none."""
+    if isinstance(value, OnWorker):
+        return f"ti.{value._path}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(taichi_text, value))}]"
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return repr(value)
+    if isinstance(value, type):
+        return value.__name__
+    name = getattr(value, "name", None)
+    if isinstance(name, str):
+        return f"ti.{name}"
+    raise Refused(f"ti.init takes plain values and Taichi's own, not {type(value).__name__}")

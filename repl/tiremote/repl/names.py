@@ -1,0 +1,128 @@
+"""The names at the prompt: Python values, and for each that the worker shares, how it gets there."""
+
+from __future__ import annotations
+
+import ast
+import types
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tiremote.client import RemoteArray, Session
+from tiremote.protocol.errors import TiremoteError
+from tiremote.protocol.receipts import Definition
+from tiremote.repl.cells import Statement
+from tiremote.repl.laptop_taichi import LaptopTaichi, OnWorker
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """Holds as long as the name still stands for this very value."""
+
+    value: Any
+    origin: Any
+
+
+@dataclass(slots=True)
+class Names:
+    """``values`` are the globals of what runs on the laptop."""
+
+    taichi: LaptopTaichi
+    values: dict[str, Any]
+    _aliases: dict[str, _Recorded] = field(default_factory=dict)
+    _statements: dict[str, _Recorded] = field(default_factory=dict)
+    _remote: dict[str, _Recorded] = field(default_factory=dict)
+
+    def bind_taichi(self, name: str, path: str, value: Any) -> None:
+        """``name`` is Taichi's ``path`` from now on."""
+        self.values[name] = value
+        self._aliases[name] = _Recorded(value, path)
+
+    def bind_remote(self, gpu: Session, unit: str, definition: Definition) -> None:
+        """``name`` is what the unit defines."""
+        name = definition.name
+        try:
+            value = gpu[unit][name]
+        except TiremoteError:
+            # A value that does not travel, such as a type: kernels use it all the same.
+            value = OnWorker(name)
+        self.values[name] = value
+        self._remote[name] = _Recorded(value, unit)
+
+    def record(self, name: str, statement: Statement) -> None:
+        """Keeps the text of a local function, class or type, for kernels that use it."""
+        if name in self.values:
+            self._statements[name] = _Recorded(self.values[name], statement)
+
+    def forget_unit(self, unit: str, names: tuple[str, ...] | None = None) -> None:
+        """The unit, or some of its names, are no longer there."""
+        for name, recorded in list(self._remote.items()):
+            if recorded.origin == unit and (names is None or name in names):
+                del self._remote[name]
+                if self.values.get(name) is recorded.value:
+                    del self.values[name]
+
+    def alias(self, name: str) -> str | None:
+        """The path in Taichi that the name stands for; ``""`` is Taichi itself."""
+        value = self.values.get(name)
+        if isinstance(value, LaptopTaichi):
+            return ""
+        path: str | None = self._current(self._aliases, name)
+        return path
+
+    def statement(self, name: str) -> Statement | None:
+        """The recorded text of what the name stands for."""
+        found: Statement | None = self._current(self._statements, name)
+        return found
+
+    def remote_unit(self, name: str) -> str | None:
+        """The unit that defines what the name stands for."""
+        unit: str | None = self._current(self._remote, name)
+        return unit
+
+    def is_function(self, name: str) -> bool:
+        """A function or class of the laptop's, which may use any name when it is called."""
+        value = self.values.get(name)
+        return isinstance(value, types.FunctionType) or (isinstance(value, type) and self.statement(name) is not None)
+
+    def is_worker_type(self, name: str) -> bool:
+        """Known to both sides by a recorded text, such as ``vec3 = ti.types.vector(3, ti.f32)``."""
+        statement = self.statement(name)
+        return statement is not None and isinstance(statement.node, (ast.Assign, ast.AnnAssign))
+
+    def taichi_path(self, node: ast.expr) -> str | None:
+        """``types.vector`` for the expression ``ti.types.vector``; None for what is not Taichi's."""
+        if isinstance(node, ast.Name):
+            return self.alias(node.id)
+        if not isinstance(node, ast.Attribute):
+            return None
+        called = isinstance(node.value, ast.Call)
+        base = self.taichi_path(node.value.func if isinstance(node.value, ast.Call) else node.value)
+        # What a call gives is Taichi's only below ti.root, whose methods give SNodes: ti.root.dense(ti.i, 8).place.
+        if base is None or (called and not base.startswith("root.")):
+            return None
+        return f"{base}.{node.attr}" if base else node.attr
+
+    def arrays(self) -> list[tuple[str, RemoteArray]]:
+        """Names of arrays and fields on the worker."""
+        shown = sorted(name for name in self.values if not name.startswith("_"))
+        return [(name, self.values[name]) for name in shown if isinstance(self.values[name], RemoteArray)]
+
+    def _current(self, table: dict[str, _Recorded], name: str) -> Any:
+        recorded = table.get(name)
+        if recorded is None or name not in self.values or self.values[name] is not recorded.value:
+            return None
+        return recorded.origin
+
+
+def first_names(gpu: Session, show: Any) -> Names:
+    """``ti``, ``tm``, ``np``, ``gpu``, and what a session that was rejoined holds already."""
+    taichi = LaptopTaichi(gpu, show)
+    names = Names(taichi, {"__name__": "__main__", "__builtins__": __builtins__, "np": np, "gpu": gpu, "ti": taichi})
+    names.bind_taichi("tm", "math", taichi.math)
+    if gpu.info.rejoined:
+        for holding in gpu.describe().units:
+            for definition in holding.definitions:
+                names.bind_remote(gpu, holding.unit, definition)
+    return names

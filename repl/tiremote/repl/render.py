@@ -1,0 +1,169 @@
+"""What people read: values, arrays, and errors that point into their own text."""
+
+from __future__ import annotations
+
+import linecache
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from tiremote.client import RemoteArray, RemoteField
+from tiremote.protocol.errors import SourceFrame, TiremoteError, WorkerUnreachable
+from tiremote.repl.evaluate import FILE_PREFIX
+
+_RED, _BOLD, _PLAIN = "\x1b[31m", "\x1b[1m", "\x1b[0m"
+#: Of an endless recursion this many frames are shown at either end.
+_MOST_FRAMES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """``colour`` False: no control character at all."""
+
+    colour: bool = False
+
+    def error(self, text: str) -> str:
+        return f"{_RED}{text}{_PLAIN}" if self.colour else text
+
+    def strong(self, text: str) -> str:
+        return f"{_BOLD}{text}{_PLAIN}" if self.colour else text
+
+
+PLAIN = Style()
+
+
+def value_text(value: Any) -> str:
+    """What a cell's last expression shows."""
+    if isinstance(value, RemoteArray):
+        return array_text(value)
+    try:
+        return repr(value)
+    except TiremoteError as error:
+        return f"<{type(value).__name__}: {error.message}>"
+
+
+def array_text(array: RemoteArray) -> str:
+    """Kind, dtype and shape in one line; the numbers' summary, computed on the worker, below."""
+    kind = kind_of(array)
+    try:
+        return f"{kind} {array.summary()}"
+    except TiremoteError as error:
+        shape = array.shape + array.element_shape
+        return f"{kind} {array.dtype.name} {shape}, {array.nbytes:,} bytes\n({error.message})"
+
+
+def kind_of(array: RemoteArray) -> str:
+    return "field" if isinstance(array, RemoteField) else "ndarray"
+
+
+def error_text(error: BaseException, style: Style = PLAIN) -> str:
+    """The error in one line, then where: first in the cell or script, then in what the worker loaded.
+
+    Of this program and of the worker's nothing is shown.
+    """
+    if isinstance(error, SyntaxError) and _is_of_cell(error):
+        return _syntax_text(error, style)
+    if isinstance(error, KeyboardInterrupt):
+        return _interrupt_text(error, style)
+    if isinstance(error, TiremoteError):
+        message = (error.message if getattr(error, "frames", None) else str(error)) or "no reason was given"
+        head = f"{type(error).__name__}: {message}"
+    else:
+        head = "".join(traceback.TracebackException.from_exception(error, limit=0).format_exception_only()).strip()
+    lines = [style.error(head)]
+    for frame in _shortened(_own_frames(error.__traceback__) + list(getattr(error, "frames", ()))):
+        lines += _place(frame, style)
+    if isinstance(error, WorkerUnreachable):
+        lines.append("The prompt stays; names of this laptop are still there. :status asks for the worker again.")
+    return "\n".join(lines)
+
+
+def _own_frames(trace: TracebackType | None) -> list[SourceFrame]:
+    frames = []
+    for each in traceback.extract_tb(trace):
+        if not each.filename.startswith(FILE_PREFIX):
+            continue
+        line = each.lineno or 0
+        text = linecache.getline(each.filename, line).rstrip("\n")
+        start, end = each.colno, each.end_colno
+        column = end_column = 0
+        if start is not None and end is not None:
+            raw = text.encode()
+            stop = end if each.end_lineno == each.lineno else len(raw)
+            column, end_column = (len(raw[:offset].decode("utf-8", "replace")) + 1 for offset in (start, stop))
+        function = "" if each.name == "<module>" else each.name
+        frames.append(
+            SourceFrame(
+                unit="", version=0, function=function, line=line, column=column, end_column=end_column, text=text
+            )
+        )
+    return frames
+
+
+def _place(frame: SourceFrame, style: Style) -> list[str]:
+    # `SourceFrame` draws the caret; only its first line speaks of units and versions.
+    _, *body = str(frame).split("\n")
+    where = f"  line {frame.line}" + (f", in {frame.function}" if frame.function else "")
+    if len(body) > 1:
+        body[-1] = style.error(body[-1])
+    return [where, *(line for line in body if line.strip())]
+
+
+def _shortened(frames: list[SourceFrame]) -> list[SourceFrame]:
+    return frames if len(frames) <= 2 * _MOST_FRAMES else frames[:_MOST_FRAMES] + frames[-_MOST_FRAMES:]
+
+
+def _is_of_cell(error: SyntaxError) -> bool:
+    return error.lineno is not None or not error.__traceback__
+
+
+def _syntax_text(error: SyntaxError, style: Style) -> str:
+    lines = [style.error(f"{type(error).__name__}: {error.msg}")]
+    if error.lineno and error.text is not None:
+        end = error.end_offset if error.end_lineno == error.lineno and error.end_offset else 0
+        frame = SourceFrame(
+            unit="",
+            version=0,
+            function="",
+            line=error.lineno,
+            column=max(error.offset or 0, 0),
+            end_column=max(end, error.offset or 0),
+            text=error.text.rstrip("\n"),
+        )
+        lines += _place(frame, style)
+    return "\n".join(lines)
+
+
+def _interrupt_text(error: KeyboardInterrupt, style: Style) -> str:
+    cause = error.__cause__
+    text = "Interrupted"
+    if isinstance(cause, TiremoteError):
+        text += f": {cause}"
+    return style.error(text)
+
+
+def size_text(nbytes: int) -> str:
+    """``1,536 bytes``, ``1.5 KiB``, ``12.0 MiB``."""
+    size = float(nbytes)
+    if size < 1024:
+        return f"{nbytes} bytes"
+    for unit in ("KiB", "MiB", "GiB"):
+        size /= 1024
+        if size < 1024:
+            return f"{size:.1f} {unit}"
+    return f"{size / 1024:.1f} TiB"
+
+
+def table(rows: Sequence[tuple[str, ...]]) -> str:
+    """Rows of equal length, in columns; the first row is the head."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def preview(array: np.ndarray) -> str:
+    """A fetched part, as NumPy prints it."""
+    return f"{array.dtype.name} {array.shape}\n{array}"

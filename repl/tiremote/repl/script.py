@@ -1,0 +1,25 @@
+"""Cells from a pipe: run in order like a Python file, up to the first error."""
+
+from __future__ import annotations
+
+from tiremote.client import Session
+from tiremote.repl.cells import read_cells
+from tiremote.repl.commands import Quit
+from tiremote.repl.shell import Shell, emit, emit_error
+
+
+def run_script(gpu: Session, text: str) -> int:
+    """The exit status. What the text prints goes to stdout, errors to stderr, receipts nowhere."""
+    shell = Shell(gpu, write=emit, complain=emit_error, note=lambda _: None)
+    try:
+        for part in read_cells(text.removeprefix("\ufeff")):
+            if not shell.run_part(part):
+                return 1
+    except Quit:
+        return 0
+    except SystemExit as stop:
+        if stop.code is None or isinstance(stop.code, int):
+            return stop.code or 0
+        emit_error(str(stop.code))
+        return 1
+    return 0

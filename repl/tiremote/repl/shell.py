@@ -1,0 +1,81 @@
+"""One prompt's worth of work without a terminal: a cell or a command in, text out. The prompt and scripts use it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from tiremote.client import Session
+from tiremote.protocol.errors import Refused, TiremoteError
+from tiremote.repl.cells import COMMAND, Cell, Command, read_cells, read_command
+from tiremote.repl.commands import CommandError, Commands, Quit
+from tiremote.repl.evaluate import Evaluator
+from tiremote.repl.render import PLAIN, Style, error_text, value_text
+
+
+class Shell:
+    """``write`` takes lines for the user, ``complain`` errors, ``note`` receipts."""
+
+    def __init__(
+        self,
+        gpu: Session,
+        *,
+        write: Callable[[str], None],
+        complain: Callable[[str], None],
+        note: Callable[[str], None],
+        style: Style = PLAIN,
+    ) -> None:
+        self._write = write
+        self._complain = complain
+        self._style = style
+        self.evaluator = Evaluator(gpu, show=note, display=self._display)
+        self.commands = Commands(gpu, self.evaluator, write)
+
+    def run(self, text: str) -> bool:
+        """Runs what was typed; whether it went well. Raises `Quit`, and SystemExit where the text says so."""
+        if COMMAND.match(text.lstrip()) and "\n" not in text.strip():
+            return self.run_part(read_command(text))
+        return all(self.run_part(part) for part in read_cells(text))
+
+    def run_part(self, part: Cell | Command) -> bool:
+        """Whether it went well."""
+        try:
+            if isinstance(part, Command):
+                self.commands.run(part)
+            else:
+                self.evaluator.run(part)
+        except (Quit, SystemExit):
+            raise
+        except CommandError as error:
+            self._complain(self._style.error(str(error)))
+            return False
+        except BaseException as error:
+            self._complain(error_text(error, self._style))
+            return False
+        return True
+
+    def _display(self, value: Any) -> None:
+        self._write(value_text(value))
+
+
+def leave(gpu: Session, *, url: str | None, session: str | None) -> str:
+    """Closes the session; one line that says what became of it."""
+    name = gpu.name
+    try:
+        gpu.close()
+    except (TiremoteError, Refused) as error:
+        return f"The worker was not there to say goodbye to: {error.message}"
+    if url is None:
+        return "The session and its local worker have ended."
+    if session is None:
+        return "The private session has ended. With --session NAME it is kept when you leave."
+    return f"Detached. Return with: tiremote {url} --session {name}"
+
+
+def emit(text: str) -> None:
+    print(text, flush=True)
+
+
+def emit_error(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,55 @@
+"""A worker's status, to be read."""
+
+from __future__ import annotations
+
+from tiremote.protocol.results import EngineInfo, SessionStatus, WorkerStatus
+from tiremote.repl.render import size_text, table
+
+
+def status_text(status: WorkerStatus, address: str) -> str:
+    """Worker first, then the session that asked, where one did."""
+    rows = [
+        ("worker", f"{address}, pid {status.pid}, tiremote {status.worker_version}, up {duration(status.uptime)}"),
+        ("engine", engine_text(status.engine)),
+        ("sessions", f"{status.sessions}, {status.spares} spare engine{'' if status.spares == 1 else 's'} ready"),
+        ("requests", f"{status.requests:,} taken, {status.dropped:,} dropped, {status.crashes:,} engines crashed"),
+    ]
+    if status.session is not None:
+        rows += _session_rows(status.session)
+    return table(rows)
+
+
+def engine_text(engine: EngineInfo | None) -> str:
+    if engine is None:
+        return "none has started yet"
+    return f"{engine.runtime} {engine.version} on {engine.arch} ({engine.device})"
+
+
+def duration(seconds: float) -> str:
+    """``0.41 s``, ``12 s``, ``3 min 20 s``, ``5 h 2 min``."""
+    if seconds < 10:
+        return f"{seconds:.2f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = int(seconds // 60)
+    if minutes < 60:
+        return f"{minutes} min {int(seconds % 60)} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def _session_rows(session: SessionStatus) -> list[tuple[str, str]]:
+    state = session.state
+    if session.running is not None:
+        running = session.running
+        state = f"{running.op} {running.target} for {duration(running.seconds)}"
+    arrays = f"{_count(session.arrays, 'array')} of {size_text(session.array_bytes)}"
+    memory = "" if session.engine_memory is None else f", its engine uses {size_text(session.engine_memory)}"
+    return [
+        ("session", f"{session.session}, {_count(session.clients, 'client')}, engine {session.generation}"),
+        ("runs", f"{state}, {session.queued:,} queued"),
+        ("holds", f"{_count(session.units, 'unit')}, {arrays}{memory}"),
+    ]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
