@@ -3,91 +3,226 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from tiremote.client import transfer
 from tiremote.client.exchange import Exchange
+from tiremote.client.fitting import fitting
+from tiremote.client.regions import parse
+from tiremote.client.remote import Remote
 from tiremote.client.transfer import Progress
+from tiremote.protocol.dtypes import dtype_of, name_of
+from tiremote.protocol.errors import KernelArgumentError, Refused, StaleHandle, UnknownName
+from tiremote.protocol.messages import Alloc, Cleanup, Fetch
 from tiremote.protocol.receipts import Summary
-from tiremote.protocol.values import Handle, Ref
+from tiremote.protocol.results import ArrayResult, CleanupResult, FetchResult
+from tiremote.protocol.values import Handle, Name, Ref
 
 
-class RemoteArray:
+class RemoteArray(Remote):
     """An ndarray on the worker; indexing moves only what is asked for.
 
     ``x[2:4]``, ``x[1, :]``, ``x[::2]``, ``x[..., -1]`` give NumPy arrays (numbers where one element is meant), and
     assigning to them sends only that part. Whole: `to_numpy`, `from_numpy`, or ``numpy.asarray(x)``.
+    Every use raises `StaleHandle` once it is gone: freed, cleaned up, or lost with an engine.
     """
 
-    kind = "ndarray"
+    __slots__ = ("_dtype", "_element_shape", "_freed", "_kind", "_shape")
+    # NumPy's operators would fetch it silently, once for every element.
+    __array_ufunc__ = None
+    __hash__ = Remote.__hash__
 
-    def __init__(self, exchange: Exchange, target: Ref, meta: Mapping[str, Any]) -> None:
-        """Made by a session; ``meta`` has ``dtype``, ``shape`` and ``element_shape``."""
+    def __init__(self, exchange: Exchange, target: Ref, kind: str, meta: Mapping[str, Any]) -> None:
+        super().__init__(exchange, target)
+        self._kind = kind
+        self._dtype = dtype_of(meta["dtype"])
+        self._shape: tuple[int, ...] = tuple(meta.get("shape", ()))
+        self._element_shape: tuple[int, ...] = tuple(meta.get("element_shape", ()))
+        self._freed = False
+        if isinstance(target, Handle):
+            exchange.releases.track(self, target)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Taichi's: without the dimensions of a vector's or matrix's elements."""
+        return self._shape
 
     @property
     def element_shape(self) -> tuple[int, ...]:
         """``()`` for numbers, ``(n,)`` for vectors, ``(n, m)`` for matrices."""
+        return self._element_shape
 
     @property
     def dtype(self) -> np.dtype:
         """Of one number."""
+        return self._dtype
+
+    @property
+    def ndim(self) -> int:
+        """Dimensions of ``shape``."""
+        return len(self._shape)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all numbers."""
+        return prod(self._full_shape) * self._dtype.itemsize
 
     @property
     def handle(self) -> Handle:
-        """What the worker knows it by."""
+        """What the worker knows it by. For one of a unit's own the worker is asked."""
+        target = self._alive()
+        if isinstance(target, Handle):
+            return target
+        handle = self._exchange.call(Fetch(id="", target=target, form="handle"), FetchResult).handle
+        if handle is None:
+            raise UnknownName(f"{target} has no handle", name=str(target))
+        return handle
+
+    # Whole
 
     def to_numpy(self, *, progress: Progress | None = None) -> np.ndarray:
         """All of it, of shape ``shape + element_shape``. ``progress(done, total)`` is told bytes."""
+        return transfer.fetch(self._exchange, self._alive(), self._kind, self._dtype, self._full_shape, progress)
 
     def from_numpy(self, values: np.ndarray, *, cast: bool = False, progress: Progress | None = None) -> None:
         """Replaces all of it by an array of ``shape + element_shape`` and the same dtype.
 
         ``cast``: another dtype is converted on the worker, value-checked. Raises `KernelArgumentError`.
         """
+        target = self._alive()
+        values = fitting(values, self._dtype, cast=cast)
+        if values.shape != self._full_shape:
+            raise KernelArgumentError(f"an array of shape {values.shape} came for one of {self._full_shape}")
+        transfer.send(self._exchange, target, self._kind, self._dtype, values, cast=cast, progress=progress)
 
     get = to_numpy
     set = from_numpy
 
     def fill(self, value: float) -> None:
-        """Sets every number to ``value``."""
+        """Sets every number to ``value``. Raises `KernelArgumentError` where that does not fit."""
+        number = fitting(value, self._dtype)
+        if number.shape != ():
+            raise KernelArgumentError(f"fill takes one number, not an array of shape {number.shape}")
+        self._fill("value", value=number.item())
 
     def fill_arange(self) -> None:
         """Counts up from 0, in C order."""
+        self._fill("arange")
 
     def fill_random(self, seed: int | None = None) -> None:
         """Uniform in [0, 1), the same for the same seed."""
+        self._fill("random", seed=seed)
 
     def summary(self) -> Summary:
         """Minimum, maximum, mean, NaNs and the corners, computed on the worker."""
+        result = self._exchange.call(Fetch(id="", target=self._alive(), form="summary"), FetchResult)
+        if result.summary is None:
+            raise UnknownName("the worker gave no summary")
+        return result.summary
 
-    def __getitem__(self, index: Any) -> Any: ...
+    # Parts
 
-    def __setitem__(self, index: Any, values: Any) -> None: ...
+    def __getitem__(self, index: Any) -> Any:
+        region = parse(index, self._shape)
+        if region.is_whole(self._shape) and self._shape:
+            return self.to_numpy()
+        array = transfer.fetch_region(self._exchange, self._alive(), self._dtype, self._element_shape, region)
+        return array if array.ndim or Ellipsis in _parts(index) else array[()]
 
-    def __len__(self) -> int: ...
+    def __setitem__(self, index: Any, values: Any) -> None:
+        region = parse(index, self._shape)
+        shape = (*region.shape, *self._element_shape)
+        values = fitting(values, self._dtype)
+        try:
+            values = np.broadcast_to(values, shape)
+        except ValueError:
+            raise KernelArgumentError(f"values of shape {values.shape} came for a part of shape {shape}") from None
+        target = self._alive()
+        if region.is_whole(self._shape):
+            transfer.send(self._exchange, target, self._kind, self._dtype, values)
+        else:
+            transfer.send_region(self._exchange, target, region, values)
 
-    def __iter__(self) -> Iterator[Any]: ...
+    def __len__(self) -> int:
+        if not self._shape:
+            raise TypeError("a 0-d array has no length")
+        return self._shape[0]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray: ...
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.to_numpy())
+
+    def __bool__(self) -> bool:
+        raise TypeError("a remote array has no truth value: ask its shape, or fetch it")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False:
+            raise ValueError("a remote array cannot be had without a copy")
+        array = self.to_numpy()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    # The end
 
     def free(self) -> None:
-        """Gives its memory back now. Any later use raises `StaleHandle`."""
+        """Gives its memory back now; any later use raises `StaleHandle`. May be called twice."""
+        if self._freed:
+            return
+        if not isinstance(self._target, Handle):
+            raise Refused(f"{self._target} belongs to its unit, and goes with it: cleanup({self._target.unit!r})")
+        self._exchange.call(Cleanup(id="", targets=(self._target,)), CleanupResult)
+        self._freed = True
+        self._exchange.releases.forget(self._target)
+
+    def __repr__(self) -> str:
+        where = f" {self._target}" if isinstance(self._target, Name) else ""
+        element = f", element_shape={self._element_shape}" if self._element_shape else ""
+        gone = ", freed" if self._freed else ""
+        return f"<{type(self).__name__}{where} {name_of(self._dtype)}, shape={self._shape}{element}{gone}>"
+
+    # Inside
+
+    @property
+    def _full_shape(self) -> tuple[int, ...]:
+        return self._shape + self._element_shape
+
+    def _alive(self) -> Ref:
+        if self._freed:
+            raise StaleHandle("this array was freed", handle=getattr(self._target, "id", None))
+        return self._target
+
+    def _fill(self, how: str, **given: Any) -> None:
+        self._exchange.call(Alloc(id="", target=self._alive(), fill=how, **given), ArrayResult)
 
 
 class RemoteField(RemoteArray):
     """A Taichi field on the worker, used like a `RemoteArray`."""
 
-    kind = "field"
+    __slots__ = ()
 
     @property
     def grad(self) -> RemoteField:
-        """The field's gradient, where it has one."""
+        """The field's gradient. Raises `UnknownName` where it has none."""
+        target = self._alive()
+        if isinstance(target, Name):
+            return RemoteField(self._exchange, Name(unit=target.unit, name=f"{target.name}.grad"), "field", self._meta)
+        grad = target.meta.get("grad")
+        if not isinstance(grad, Handle):
+            raise UnknownName("this field has no gradient: make it with needs_grad=True", name="grad")
+        return RemoteField(self._exchange, grad, "field", grad.meta)
+
+    @property
+    def _meta(self) -> dict[str, Any]:
+        return {"dtype": name_of(self._dtype), "shape": self._shape, "element_shape": self._element_shape}
+
+
+def array_proxy(exchange: Exchange, target: Ref, kind: str, meta: Mapping[str, Any]) -> RemoteArray:
+    """The proxy of a ``field``, an ``ndarray`` or a host ``array``."""
+    return (RemoteField if kind == "field" else RemoteArray)(exchange, target, kind, meta)
+
+
+def _parts(index: Any) -> tuple[Any, ...]:
+    # By identity: ``in`` would compare an array with the ellipsis.
+    parts = index if isinstance(index, tuple) else (index,)
+    return tuple(part for part in parts if part is Ellipsis)

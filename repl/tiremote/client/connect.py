@@ -76,9 +76,12 @@ def connect(
         url = worker.address
     try:
         exchange, hello = _open(
-            url, keys, timeout, liveness, on_output, Hello(
-                id="", token=token, session=session, client=client or _client_name(), options=wanted, lease=lease
-            ),
+            url,
+            keys,
+            timeout,
+            liveness,
+            on_output,
+            Hello(id="", token=token, session=session, client=client or _client_name(), options=wanted, lease=lease),
         )
     except BaseException:
         if worker is not None:

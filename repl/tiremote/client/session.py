@@ -14,8 +14,9 @@ from tiremote.client.arrays import RemoteArray
 from tiremote.client.directory import Directory
 from tiremote.client.exchange import Exchange, RequestFuture
 from tiremote.client.facade import Facade
+from tiremote.client.remote import Remote
 from tiremote.client.transfer import Progress
-from tiremote.client.units import RemoteKernel, RemoteUnit
+from tiremote.client.units import RemoteKernel, RemoteObject, RemoteUnit
 from tiremote.protocol.errors import Refused, TiremoteError
 from tiremote.protocol.messages import Bye, Cleanup, Compile, Interrupt, Ping, RequestId, Status
 from tiremote.protocol.receipts import Description, Receipt, Timing
@@ -27,7 +28,7 @@ from tiremote.protocol.results import (
     Pong,
     WorkerStatus,
 )
-from tiremote.protocol.values import Name
+from tiremote.protocol.values import Handle, Name
 
 if TYPE_CHECKING:
     from tiremote.client.local_worker import LocalWorker
@@ -111,12 +112,12 @@ class Session:
 
     def __contains__(self, kernel_id: object) -> bool:
         """Whether something is loaded under that id."""
-        return any(holding.unit == kernel_id for holding in self._directory.description().units)
+        return any(holding.unit == kernel_id for holding in self._directory.describe().units)
 
     def kernel(self, name: str) -> RemoteKernel:
         """The callable of that name: in the newest unit, or as ``unit.name`` in another. Raises `UnknownName`."""
         unit, inside = self._directory.locate(name)
-        return RemoteKernel(self._directory, Name(unit=unit, name=inside))
+        return RemoteKernel(self._exchange, Name(unit=unit, name=inside))
 
     def run(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Calls ``name`` as `kernel` finds it. Every keyword is the kernel's own; for a deadline use
@@ -132,10 +133,19 @@ class Session:
         array.from_numpy(values, progress=progress)
         return array
 
-    def cleanup(self, kernel_id: str) -> CleanupResult:
-        """Drops what is loaded under the id; its memory comes back. Raises `UnknownName`."""
+    def cleanup(self, what: str | RemoteArray | RemoteObject) -> CleanupResult:
+        """Drops what is loaded under the kernel id, or an array or object; its memory comes back.
+
+        Raises `UnknownName`, `StaleHandle`.
+        """
+        if isinstance(what, Remote) and isinstance(what._target, Handle):
+            result = self._exchange.call(Cleanup(id="", targets=(what._target,)), CleanupResult)
+            self._exchange.releases.forget(what._target)
+            return result
+        if not isinstance(what, str):
+            raise TypeError(f"cleanup takes a kernel id, or an array or object of its own, not {type(what).__name__}")
         try:
-            return self._exchange.call(Cleanup(id="", unit=kernel_id), CleanupResult)
+            return self._exchange.call(Cleanup(id="", unit=what), CleanupResult)
         finally:
             self._directory.forget()
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Future
 from typing import Any
 
-from tiremote.client.arguments import prepare
-from tiremote.client.directory import Directory, UnknownAttribute
+from tiremote.client.arguments import PackedCall, pack_call
+from tiremote.client.arrays import array_proxy
+from tiremote.client.directory import CALLABLE, Directory, UnknownAttribute
 from tiremote.client.exchange import Exchange, RequestFuture
-from tiremote.client.proxies import array_proxy, register_object_proxy, thawed
+from tiremote.client.remote import Remote
+from tiremote.client.transfer import local_array
 from tiremote.protocol.errors import UnknownName
 from tiremote.protocol.messages import Fetch, Run
 from tiremote.protocol.receipts import Definition
 from tiremote.protocol.results import FetchResult, RunResult
-from tiremote.protocol.values import Handle, Name, Ref
-
-_CALLABLE = ("kernel", "func", "function", "class")
+from tiremote.protocol.values import Handle, Name, Ref, WireArray
 
 
 class RemoteUnit:
@@ -40,14 +39,14 @@ class RemoteUnit:
         try:
             return self[name]
         except UnknownName as error:
-            raise UnknownAttribute(error.message) from None
+            raise UnknownAttribute(error.message, name=error.name, known=error.known) from None
 
     def __getitem__(self, name: str) -> Any:
         """The definition of that name. Raises `UnknownName`."""
         directory = self._directory
         unit, definition = directory.definition(self._unit, name)
-        if definition.kind in _CALLABLE:
-            return RemoteKernel(directory, Name(unit=self._unit, name=name), definition)
+        if definition.kind in CALLABLE:
+            return RemoteKernel(directory.exchange, Name(unit=self._unit, name=name), definition)
         # Data stays what it is when a newer unit is loaded: pinned to the unit that defines it now.
         target = Name(unit=unit, name=name)
         if definition.kind in ("field", "ndarray"):
@@ -72,7 +71,7 @@ class RemoteUnit:
         return f"<RemoteUnit {'newest' if self._unit is None else repr(self._unit)}>"
 
 
-class RemoteKernel:
+class RemoteKernel(Remote):
     """A kernel, function, class or method on the worker.
 
     Call it as if it were here: NumPy arrays hold afterwards what the kernel wrote into them, remote arrays stay
@@ -80,31 +79,125 @@ class RemoteKernel:
     `Interrupted`, `DeadlineExceeded`, `OutOfMemory`, `StaleHandle`, `UnknownName`, `UnsupportedType`.
     """
 
-    __slots__ = ("__doc__", "_deadline", "_definition", "_exchange", "_forget", "_method", "_target")
+    __slots__ = ("_deadline", "_definition", "_method")
 
     def __init__(
         self,
-        directory: Directory,
+        exchange: Exchange,
         target: Ref,
         definition: Definition | None = None,
         *,
         method: str | None = None,
         deadline: float | None = None,
-    ) -> None: ...
+    ) -> None:
+        super().__init__(exchange, target)
+        self._definition = definition
+        self._method = method
+        self._deadline = deadline
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Runs it and waits; returns plain values, NumPy arrays and remote things."""
+        call = pack_call(self._exchange, args, kwargs)
+        try:
+            result = self._exchange.call(self._request(call), RunResult)
+            call.write_back(result.written)
+            call.return_loans()
+        finally:
+            call.drop_loans()
+        return thawed(self._exchange, result.value)
 
     def submit(self, /, *args: Any, **kwargs: Any) -> RequestFuture[Any]:
-        """Sends it and returns at once. Arrays among the arguments are read now, and written to when it is done."""
+        """Sends it and returns at once. Arrays among the arguments are read now, and written to when it is done.
+
+        ``asyncio.wrap_future`` makes the future one to await.
+        """
+        call = pack_call(self._exchange, args, kwargs, snapshot=True)
+
+        def finish(result: RunResult) -> Any:
+            call.write_back(result.written)
+            call.return_loans()
+            return thawed(self._exchange, result.value)
+
+        try:
+            future = self._exchange.submit(self._request(call), RunResult, finish, in_background=call.has_loans)
+        except BaseException:
+            call.drop_loans()
+            raise
+        future.add_done_callback(lambda _: call.drop_loans())
+        return future
 
     @property
     def grad(self) -> RemoteKernel:
         """The kernel's gradient, called with the same arguments."""
+        target, method = self._target, self._method
+        if isinstance(target, Name):
+            target = Name(unit=target.unit, name=f"{target.name}.grad")
+        else:
+            method = f"{method}.grad"
+        return RemoteKernel(self._exchange, target, method=method, deadline=self._deadline)
 
     def with_options(self, *, deadline: float | None = None) -> RemoteKernel:
         """The same, with a limit in seconds on how long each run may take: `DeadlineExceeded` above it."""
+        return RemoteKernel(self._exchange, self._target, self._definition, method=self._method, deadline=deadline)
+
+    @property
+    def definition(self) -> Definition | None:
+        """Signature, line and kind, as far as they were known when this was made."""
+        return self._definition
+
+    def __repr__(self) -> str:
+        unit = self._target.unit if isinstance(self._target, Name) else self._target.meta.get("type", self._target.id)
+        shown = self._definition or self._method or self._target
+        kind = self._definition.kind if self._definition else "method" if self._method else "callable"
+        return f"<remote {kind} {shown} of {'the newest unit' if unit is None else repr(unit)}>"
+
+    def _request(self, call: PackedCall) -> Run:
+        return Run(
+            id="",
+            target=self._target,
+            method=self._method,
+            args=call.args,
+            kwargs=call.kwargs,
+            deadline=self._deadline,
+            events=self._exchange.events,
+        )
 
 
-class RemoteObject:
-    """An object that is kept on the worker, such as an instance of a class in loaded source. Attributes are methods."""
+class RemoteObject(Remote):
+    """An object that is kept on the worker, such as an instance of a class in loaded source.
+
+    Its attributes are its methods. It stays there until `Session.cleanup` is given it, or the session ends.
+    """
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> RemoteKernel:
+        if name.startswith("_"):
+            raise AttributeError(
+                f"a remote object has no attribute {name!r}; its method of that name is object[{name!r}]"
+            )
+        return self[name]
+
+    def __getitem__(self, method: str) -> RemoteKernel:
+        return RemoteKernel(self._exchange, self._target, method=method)
+
+    def __repr__(self) -> str:
+        meta = self._target.meta if isinstance(self._target, Handle) else {}
+        return f"<RemoteObject {meta.get('type', 'object')}>"
+
+
+def thawed(exchange: Exchange, value: Any) -> Any:
+    """A value that came: arrays writeable and in memory of their own, handles as proxies."""
+    if isinstance(value, WireArray):
+        return local_array(value)
+    if isinstance(value, Handle):
+        if value.kind in ("ndarray", "field", "array") and "dtype" in value.meta:
+            return array_proxy(exchange, value, value.kind, value.meta)
+        return RemoteObject(exchange, value)
+    if isinstance(value, list):
+        return [thawed(exchange, item) for item in value]
+    if isinstance(value, tuple):
+        return tuple(thawed(exchange, item) for item in value)
+    if isinstance(value, dict):
+        return {key: thawed(exchange, item) for key, item in value.items()}
+    return value

@@ -1,0 +1,230 @@
+"""What is sent, sent again and given up, decided without a socket or a clock: frames and the time go in and out.
+
+A request is kept until it is answered. While any is, the worker is pinged with their ids, and those that its pong
+calls missing are sent again: it answers a repeated id from its record and never runs it twice. After a cut nothing
+is sent before such a pong, so that what was lost goes first and the order of requests stays the caller's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from tiremote.protocol.codec import encode, error_of
+from tiremote.protocol.errors import ProtocolError, TiremoteError, WorkerUnreachable
+from tiremote.protocol.messages import Event, Failure, Ok, Ping, Reply, Request, RequestId
+from tiremote.protocol.results import Pong
+from tiremote.protocol.structures import structure
+
+_log = logging.getLogger("tiremote.client")
+
+#: Seconds between pings while something is pending.
+PING_EVERY = 2.0
+
+#: Bytes per second that the slowest link of use carries: so much longer may the silence last while a large message
+#: is under way, because a message is heard only when it is whole.
+SLOW_LINK = 1 << 20
+
+#: Seconds between two ticks above which the process was stopped, or the machine slept: no silence of the worker's.
+SLEPT = 5.0
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """A request that is not answered yet. ``settle`` is called once; ``weight`` is bytes there or back."""
+
+    request: Request
+    frames: Sequence[Any]
+    settle: Callable[[Ok | TiremoteError], None]
+    on_event: Callable[[Event], None] | None = None
+    weight: int = 0
+    sent: bool = False
+    events_seen: int = 0
+
+
+class Core:
+    """The client's side of one connection, sans-IO. ``quiet_limit``: seconds of silence until all pending fail."""
+
+    def __init__(self, address: str, *, quiet_limit: float, advice: str = "") -> None:
+        self.address = address
+        self.quiet_limit = quiet_limit
+        self.advice = advice
+        self.token: str | None = None
+        #: Why there is no connection, in words, where that is known.
+        self.trouble = ""
+        #: Set when the silence lasted too long: the connection should be made anew.
+        self.wants_reconnect = False
+        self._pending: dict[RequestId, Pending] = {}
+        self._outgoing: list[Sequence[Any]] = []
+        self._connected = False
+        self._ever_connected = False
+        self._pings: dict[RequestId, bool] = {}  # id -> whether its pong lets the rest go
+        self._settling = False
+        self._numbers = count(1)
+        self._heard = 0.0
+        self._pinged = 0.0
+        self._ticked: float | None = None
+
+    # What the caller wants
+
+    def send(self, pending: Pending, now: float) -> None:
+        """Takes a request; it goes out at once where it can."""
+        if not self._pending:
+            self._heard = self._pinged = now
+        self._pending[pending.request.id] = pending
+        if self._may_send:
+            self._emit(pending)
+
+    def take(self) -> list[Sequence[Any]]:
+        """The messages to put on the wire now, in order."""
+        taken, self._outgoing = self._outgoing, []
+        return taken
+
+    @property
+    def pending(self) -> tuple[RequestId, ...]:
+        """The ids that are not answered yet, in the order they came."""
+        return tuple(self._pending)
+
+    # What the connection does
+
+    def connected(self, now: float) -> None:
+        """The handshake is through, for the first time or again."""
+        self._connected = self._ever_connected = True
+        self._settling = False
+        self.trouble = ""
+        self._heard = now
+        if self.token is not None and any(pending.sent for pending in self._pending.values()):
+            self._settling = True
+            self._ping(now)
+            return
+        # Before hello is answered there is no record to ask.
+        for pending in self._pending.values():
+            self._emit(pending)
+
+    def disconnected(self) -> None:
+        """What was under way may be lost."""
+        self._connected = self._settling = False
+        self._outgoing.clear()
+        self._pings.clear()
+
+    def received(self, reply: Reply, now: float) -> None:
+        """A message of the worker."""
+        self._heard = now
+        if isinstance(reply, Event):
+            self._event(reply)
+        elif reply.id is None:
+            _log.warning("the worker could not read a message: %s", getattr(reply, "message", ""))
+        elif reply.id in self._pings:
+            self._pong(reply, self._pings.pop(reply.id))
+        else:
+            pending = self._pending.pop(reply.id, None)
+            if pending is not None:
+                pending.settle(reply if isinstance(reply, Ok) else error_of(reply))
+
+    def unreadable(self, request: RequestId | None, error: TiremoteError, now: float) -> None:
+        """A message of the worker that does not decode; ``request`` is whom it was for, where that is known."""
+        self._heard = now
+        pending = None if request is None else self._pending.pop(request, None)
+        if pending is None:
+            _log.warning("a message of the worker is not readable: %s", error)
+        else:
+            pending.settle(ProtocolError(f"the worker's answer is not readable: {error.message}"))
+
+    def fail_all(self, error: Callable[[], TiremoteError]) -> None:
+        """Nothing that is pending will be answered. Each gets an error of its own."""
+        failed, self._pending = self._pending, {}
+        self._outgoing.clear()
+        self._pings.clear()
+        for pending in failed.values():
+            pending.settle(error())
+
+    # Time
+
+    def tick(self, now: float) -> None:
+        """Does what is due."""
+        if self._ticked is not None and now - self._ticked > SLEPT:
+            self._heard += now - self._ticked
+        self._ticked = now
+        if not self._pending:
+            self._pings.clear()
+            return
+        quiet = now - self._heard
+        if quiet >= self._patience():
+            self._give_up(quiet)
+        elif self._connected and now - self._pinged >= PING_EVERY:
+            self._ping(now)
+
+    def next_tick(self, now: float) -> float | None:
+        """Seconds until `tick` has something to do; None where nothing is pending."""
+        if not self._pending:
+            return None
+        due = self._heard + self._patience()
+        if self._connected:
+            due = min(due, self._pinged + PING_EVERY)
+        return max(due - now, 0.0)
+
+    # Inside
+
+    @property
+    def _may_send(self) -> bool:
+        return self._connected and not self._settling
+
+    def _emit(self, pending: Pending) -> None:
+        pending.sent = True
+        self._outgoing.append(pending.frames)
+
+    def _ping(self, now: float) -> None:
+        self._pinged = now
+        ping: RequestId = f"ping-{next(self._numbers)}"
+        asked: tuple[RequestId, ...] = ()
+        if self.token is not None:
+            asked = tuple(id_ for id_, pending in self._pending.items() if pending.sent)
+        self._pings[ping] = self._settling
+        self._outgoing.append(encode(Ping(id=ping, token=self.token, pending=asked)))
+
+    def _pong(self, reply: Ok | Failure, settles: bool) -> None:
+        if isinstance(reply, Failure):
+            # The worker does not know this client any more.
+            self.fail_all(lambda: error_of(reply))
+            self._settling = False
+            return
+        try:
+            missing = set(structure(Pong, reply.result, "the result of ping").missing)
+        except TiremoteError as error:
+            _log.warning("%s", error)
+            return
+        if settles:
+            self._settling = False
+        for id_, pending in list(self._pending.items()):
+            if id_ in missing or (settles and not pending.sent):
+                self._emit(pending)
+
+    def _event(self, event: Event) -> None:
+        pending = self._pending.get(event.id)
+        if pending is None or event.seq <= pending.events_seen:
+            return
+        pending.events_seen = event.seq
+        if pending.on_event is not None:
+            pending.on_event(event)
+
+    def _patience(self) -> float:
+        if not self._connected:
+            return self.quiet_limit
+        return self.quiet_limit + sum(p.weight for p in self._pending.values() if p.sent) / SLOW_LINK
+
+    def _give_up(self, quiet: float) -> None:
+        if not self._ever_connected:
+            text = f"nothing answers at {self.address} (tried for {quiet:.1f} s"
+            text += f": {self.trouble})" if self.trouble else ")"
+            text += "; check the address, that tiremote-worker runs there, and that a firewall lets the port through"
+        else:
+            text = f"the worker at {self.address} has said nothing for {quiet:.1f} s"
+            text += f" ({self.trouble})" if self.trouble else ""
+            text += "; check that its machine and tiremote-worker are up and the network between is"
+            text += "; what was sent may still run there"
+        text += f". {self.advice}" if self.advice else ""
+        self.wants_reconnect = True
+        self.fail_all(lambda: WorkerUnreachable(text))

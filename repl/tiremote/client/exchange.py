@@ -1,0 +1,273 @@
+"""Requests out, typed results back: `call` waits, `submit` gives a future. What all the proxies speak through."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+from itertools import count
+from typing import Any, TypeVar
+
+from tiremote.client.core import Pending
+from tiremote.client.link import Link
+from tiremote.client.output import OutputHandler
+from tiremote.client.releases import Releases
+from tiremote.protocol.codec import check_buffers, encode
+from tiremote.protocol.errors import EngineError, Interrupted, PayloadTooLarge, StaleHandle, TiremoteError
+from tiremote.protocol.messages import Cancel, Cleanup, Event, Hello, Interrupt, Ok, Request, RequestId
+from tiremote.protocol.receipts import Timing
+from tiremote.protocol.results import CancelResult, CleanupResult, HelloResult, InterruptResult, Limits
+from tiremote.protocol.structures import structure
+from tiremote.protocol.values import Handle
+
+_log = logging.getLogger("tiremote.client")
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+#: Seconds for which a wait cannot be broken by Ctrl-C: on Windows a wait without an end never can.
+_UNBREAKABLE = 0.1 if sys.platform == "win32" else None
+
+
+class RequestFuture(Future[T]):
+    """A request under way. ``request_id`` names it to the worker; ``timing`` is the worker's, once it is done.
+
+    Callbacks run on the session's own thread: they must not wait for the session.
+    """
+
+    def __init__(self, exchange: Exchange, request_id: RequestId, *, queued: bool) -> None:
+        super().__init__()
+        self.request_id = request_id
+        self.timing: Timing | None = None
+        self._exchange = exchange
+        self._queued = queued
+        self._cancelling = False
+        self._cancel_lock = threading.Lock()
+
+    def cancel(self) -> bool:
+        """Takes it out of the worker's queue, which is asked first. False: it had started, or is done."""
+        if self.done() or not self._queued:
+            return self.cancelled()
+        self._cancelling = True
+        cancel = Cancel(id="", request=self.request_id)
+        try:
+            taken = self._exchange.call(cancel, CancelResult).cancelled
+        except TiremoteError:
+            taken = False
+        if taken:
+            self._cancelled()
+        self._cancelling = False
+        return self.cancelled()
+
+    def _cancelled(self) -> None:
+        # The answers to both requests may get here at one time, on two threads.
+        with self._cancel_lock:
+            if not self.done() and super().cancel():
+                self.set_running_or_notify_cancel()
+
+    def _failed(self, error: TiremoteError) -> None:
+        if self._cancelling and isinstance(error, Interrupted):
+            self._cancelled()
+        elif not self.cancelled():
+            self.set_exception(error)
+
+
+class Exchange:
+    """One client's conversation with a worker, usable from every thread."""
+
+    def __init__(self, link: Link, *, on_output: OutputHandler | None) -> None:
+        self.limits = Limits()
+        self.releases = Releases()
+        self.last_timing: Timing | None = None
+        #: Counts the times that an engine was lost: what was known of the session is not true any more.
+        self.losses = 0
+        self.clock = link.clock
+        self._link = link
+        self._on_output = on_output
+        self._token: str | None = None
+        # Random, so that an id is new even to a session that is rejoined.
+        self._prefix = secrets.token_hex(3)
+        self._numbers = count(1)
+        self._under_way: dict[RequestId, RequestFuture[Any]] = {}
+        link.on_pass = self._release
+
+    @property
+    def address(self) -> str:
+        """Where the worker is."""
+        return self._link.address
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._link.closed
+
+    @property
+    def events(self) -> bool:
+        """Whether output is wanted."""
+        return self._on_output is not None
+
+    def open(self, hello: Hello, *, liveness: float) -> HelloResult:
+        """Says hello; from then on ``liveness`` seconds of silence are borne.
+
+        Raises `WorkerUnreachable`, `Unauthorized`, `VersionMismatch`, `Refused`.
+        """
+        result = self.call(hello, HelloResult)
+        self._token = result.token
+        self.limits = result.limits
+        self._link.established(result.token, quiet_limit=liveness)
+        return result
+
+    def close(self) -> None:
+        """Ends the connection; what is under way fails with `Refused`."""
+        self._link.close()
+
+    # Requests
+
+    def call(self, request: Request, result: type[R], *, expects: int = 0, patience: float | None = None) -> R:
+        """Sends a request and waits for its result. Raises what the worker answers.
+
+        ``expects`` is the size of a large answer in bytes; `TimeoutError` after ``patience`` seconds.
+        """
+        future = self._send(request, lambda ok: ok.result, expects=expects)
+        return structure(result, self.wait(future, patience=patience), f"the result of {request.op}")
+
+    def submit(
+        self,
+        request: Request,
+        result: type[R],
+        then: Callable[[R], T],
+        *,
+        expects: int = 0,
+        in_background: bool = False,
+    ) -> RequestFuture[T]:
+        """Sends a request; the future's result is ``then`` of the typed result.
+
+        ``then`` runs on the session's thread, or with ``in_background``, where it waits for others, on one of its own.
+        """
+        what = f"the result of {request.op}"
+        return self._send(
+            request, lambda ok: then(structure(result, ok.result, what)), expects=expects, in_background=in_background
+        )
+
+    def wait(self, future: RequestFuture[T], *, patience: float | None = None) -> T:
+        """The future's result. Ctrl-C stops the request on the worker, waits for its answer, and is raised then."""
+        if threading.current_thread() is self._link.thread:
+            raise RuntimeError("a callback of the session cannot wait for the session: do that on another thread")
+        try:
+            error = _outcome(future, patience)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt from self._stop(future)
+        if error is None:
+            return future.result()
+        try:
+            raise error from None
+        finally:
+            del error, future  # the traceback refers to this frame
+
+    def wait_for_all(self) -> None:
+        """Waits until everything that was sent so far is answered, well or not."""
+        for future in list(self._under_way.values()):
+            _outcome(future, None)
+
+    # Inside
+
+    def _send(
+        self, request: Request, then: Callable[[Ok], T], *, expects: int = 0, in_background: bool = False
+    ) -> RequestFuture[T]:
+        request = replace(request, id=f"{self._prefix}-{next(self._numbers)}", token=request.token or self._token)
+        frames = encode(request)
+        weight = max(self._check(frames), expects)
+        future: RequestFuture[T] = RequestFuture(self, request.id, queued=request.queued)
+
+        def settle(answer: Ok | TiremoteError) -> None:
+            self._under_way.pop(request.id, None)
+            if isinstance(answer, TiremoteError):
+                self.losses += isinstance(answer, EngineError)
+                future._failed(answer)
+                return
+            future.timing = answer.timing
+            self.last_timing = answer.timing or self.last_timing
+            if in_background:
+                threading.Thread(target=_complete, args=(future, then, answer), daemon=True).start()
+            else:
+                _complete(future, then, answer)
+
+        self._under_way[request.id] = future
+        try:
+            self._link.send(
+                Pending(request=request, frames=frames, settle=settle, on_event=self._on_event, weight=weight)
+            )
+        except TiremoteError:
+            del self._under_way[request.id]
+            raise
+        return future
+
+    def _check(self, frames: list[Any]) -> int:
+        size, most = len(frames[0]), self.limits.header_bytes
+        if size > most:
+            raise PayloadTooLarge(
+                f"this request has {size} bytes beside its arrays, the worker takes {most}: send less, or arrays",
+                size=size,
+                limit=most,
+            )
+        return check_buffers(frames[1:], self.limits)
+
+    def _stop(self, future: RequestFuture[Any]) -> BaseException | None:
+        """Ends what runs for a wait that Ctrl-C broke, and tells what the worker said to that."""
+        if not future._queued:
+            return None
+        try:
+            interrupt = Interrupt(id="", request=future.request_id)
+            _outcome(self._send(interrupt, lambda ok: structure(InterruptResult, ok.result, "interrupt")), None)
+            return _outcome(future, None)
+        except TiremoteError as error:
+            return error
+
+    def _on_event(self, event: Event) -> None:
+        if self._on_output is None or event.event not in ("stdout", "stderr", "warning"):
+            return
+        try:
+            self._on_output(event.text, event.event, event.id)
+        except Exception:
+            _log.exception("the handler of output failed")
+
+    def _release(self) -> None:
+        handles = self.releases.take()
+        if handles:
+            self._drop(handles)
+
+    def _drop(self, handles: tuple[Handle, ...]) -> None:
+        def again(future: Future[None]) -> None:
+            # One that is gone already, after a crash say, keeps the others from being dropped: each for itself then.
+            if len(handles) > 1 and isinstance(future.exception(), StaleHandle):
+                for handle in handles:
+                    self._drop((handle,))
+
+        with contextlib.suppress(TiremoteError):
+            self.submit(Cleanup(id="", targets=handles), CleanupResult, lambda _: None).add_done_callback(again)
+
+
+def _complete(future: RequestFuture[T], then: Callable[[Ok], T], answer: Ok) -> None:
+    if future.cancelled():
+        return
+    try:
+        result = then(answer)
+    except BaseException as error:
+        future.set_exception(error)
+    else:
+        future.set_result(result)
+
+
+def _outcome(future: Future[Any], patience: float | None) -> BaseException | None:
+    if patience is not None:
+        return future.exception(patience)
+    while True:
+        try:
+            return future.exception(_UNBREAKABLE)
+        except TimeoutError:
+            continue
