@@ -136,9 +136,10 @@ class FrontBench:
         self.front.on_engine(number, Done(key=message.key, ok=ok, body=body), [], self.now)
         self.pump()
 
-    def die(self, number: int, returncode: int = -11) -> None:
-        """The engine's process ends."""
-        self.front.on_exit(number, returncode, self.now)
+    def die(self, number: int, returncode: int = -11, *, begun: bool = True) -> None:
+        """The engine's process ends, in the middle of the first job that it was given and has not answered."""
+        inflight = self.front.scheduler.engines[number].inflight
+        self.front.on_exit(number, returncode, inflight[0].key if begun and inflight else 0, self.now)
         self.pump()
 
     def load_unit(self, token: str, unit: str = "sim", source: str = "x = 1", **definition: Any) -> None:

@@ -112,6 +112,16 @@ def test_an_idle_engine_that_dies_costs_no_answer(bench: FrontBench) -> None:
     assert bench.result(bench.ask(Status(id="s", token=token)))["session"]["generation"] == 2
 
 
+def test_a_job_that_an_engine_never_began_is_not_failed_by_its_death(bench: FrontBench) -> None:
+    """A request that was on its way to an engine when that died runs on the next, once."""
+    token = bench.hello()
+    request = bench.run(token)
+    bench.die(1, -9, begun=False)
+    bench.done(bench.work[-1], value=5)
+    assert bench.result(request)["value"] == 5
+    assert [number for number, _ in bench.work] == [1, 2]
+
+
 def test_a_poisoned_engine_is_killed_and_its_word_not_taken(bench: FrontBench) -> None:
     """After a device error the engine is replaced, and the request that did it is named."""
     token = bench.hello()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import mmap
 import signal
-import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_KEY = struct.Struct("<Q")
+from tiremote.worker.link import Page
 
 #: A signal that comes while Taichi's own code runs is tried again after this many seconds.
 _RETRY = 0.005
@@ -26,7 +24,7 @@ class Nudges:
     signal is tried again until user code runs, and the front kills when it has waited long enough.
     """
 
-    def __init__(self, page: mmap.mmap, is_user_file: Callable[[str], bool]) -> None:
+    def __init__(self, page: Page, is_user_file: Callable[[str], bool]) -> None:
         self._page = page
         self._is_user_file = is_user_file
         self._key = 0
@@ -46,7 +44,7 @@ class Nudges:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _is_meant(self) -> bool:
-        return bool(self._key) and _KEY.unpack_from(self._page, 0)[0] == self._key
+        return bool(self._key) and self._page.nudged == self._key
 
     def _on_signal(self, _: int, frame: FrameType | None) -> None:
         if not self._is_meant():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import mmap
 import os
 import signal
 import socket
@@ -24,7 +23,7 @@ from tiremote.worker.engine.output import EngineOutput
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.engine.service import Service
 from tiremote.worker.engine.source import source_of
-from tiremote.worker.link import Channel, Done, Exit, Load, Open, Prepare, Ready, Warned, Work
+from tiremote.worker.link import Channel, Done, Exit, Load, Open, Page, Prepare, Ready, Warned, Work
 
 _log = logging.getLogger(__name__)
 
@@ -34,8 +33,9 @@ _PR_SET_PDEATHSIG = 1
 class EngineProcess:
     """Serves the front until it says exit or is gone."""
 
-    def __init__(self, channel: Channel, page: mmap.mmap, runtime: TaichiRuntime, output: EngineOutput) -> None:
+    def __init__(self, channel: Channel, page: Page, runtime: TaichiRuntime, output: EngineOutput) -> None:
         self._channel = channel
+        self._page = page
         self._runtime = runtime
         self._output = output
         self._nudges = Nudges(page, lambda file: source_of(file) is not None)
@@ -84,6 +84,7 @@ class EngineProcess:
         self._answer(message.key, lambda: service.load(message.unit, message.version, message.source))
 
     def _work(self, message: Work, buffers: list[Any]) -> None:
+        self._page.begun = message.key
         service = self._the_service()
 
         def serve() -> Any:
@@ -171,12 +172,9 @@ def main(argv: list[str]) -> None:
     """``python -m tiremote.worker.engine LINK PAGE RUNTIME``: two descriptors and a name, from the front."""
     link, page, runtime = int(argv[0]), int(argv[1]), argv[2]
     die_with(int(os.environ["TIREMOTE_FRONT"]))
-    with mmap.mmap(page, mmap.PAGESIZE) as nudged:
-        os.close(page)
-        channel = Channel(socket.socket(fileno=link))
-        output = EngineOutput()
-        engine = EngineProcess(channel, nudged, TaichiRuntime(runtime), output)
-        # Taichi turns a crash into pages of its own stack; the front tells the signal, and the user's frames.
-        for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL):
-            signal.signal(number, signal.SIG_DFL)
-        engine.run()
+    engine = EngineProcess(Channel(socket.socket(fileno=link)), Page(page), TaichiRuntime(runtime), EngineOutput())
+    os.close(page)
+    # Taichi turns a crash into pages of its own stack; the front tells the signal.
+    for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL):
+        signal.signal(number, signal.SIG_DFL)
+    engine.run()

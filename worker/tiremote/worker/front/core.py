@@ -425,9 +425,9 @@ class Front:
         """Bytes that an engine printed for the job of that key, in order with its messages."""
         self.scheduler.on_output(number, stream, key, data, now)
 
-    def on_exit(self, number: int, returncode: int | None, now: float) -> None:
-        """An engine's process has ended."""
-        self.scheduler.on_exit(number, returncode, now)
+    def on_exit(self, number: int, returncode: int, begun: int, now: float) -> None:
+        """An engine's process has ended; ``begun`` is the key of the job that it began last."""
+        self.scheduler.on_exit(number, returncode, begun, now)
 
     def drain(self, now: float) -> None:
         """Takes no new work, lets what runs end for a while, then stops. A second call stops at once."""

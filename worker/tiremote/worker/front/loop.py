@@ -179,7 +179,8 @@ class Loop:
             self._poller.unregister(fd)
             del self._owners[fd]
         del self._engines[engine.number]
-        self._front.on_exit(engine.number, engine.close(), self._clock())
+        begun = engine.begun
+        self._front.on_exit(engine.number, engine.close(), begun, self._clock())
 
     # ------------------------------------------------------------ doing
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
 
 from tiremote.worker.front.output import Demultiplexer, Stream
-from tiremote.worker.link import make_link
+from tiremote.worker.link import Page, make_link
 
 _READ_BYTES = 1 << 16
 _READS = 8
-_KEY = struct.Struct("<Q")
 
 
 class EngineProcess:
@@ -26,8 +23,8 @@ class EngineProcess:
         self.channel, theirs = make_link()
         # The page tells a nudged engine which request is meant: the signal alone could hit the next one.
         with tempfile.TemporaryFile() as page:
-            page.truncate(mmap.PAGESIZE)
-            self._nudged = mmap.mmap(page.fileno(), mmap.PAGESIZE)
+            page.truncate(Page.SIZE)
+            self._page = Page(page.fileno())
             try:
                 self.process = subprocess.Popen(
                     [
@@ -58,7 +55,7 @@ class EngineProcess:
 
     def nudge(self, key: int) -> None:
         """Asks the user's code of request ``key`` to stop."""
-        _KEY.pack_into(self._nudged, 0, key)
+        self._page.nudged = key
         self._signal(signal.SIGINT)
 
     def kill(self) -> None:
@@ -88,12 +85,17 @@ class EngineProcess:
             pass
         return pieces
 
-    def close(self) -> int | None:
+    @property
+    def begun(self) -> int:
+        """The key of the request that it began last."""
+        return self._page.begun
+
+    def close(self) -> int:
         """Lets go of everything once the process is dead; its exit code, negative for a signal."""
         self.channel.close()
         for pipe in (self.process.stdout, self.process.stderr):
             if pipe is not None:
                 pipe.close()
         self.pipes.clear()
-        self._nudged.close()
+        self._page.close()
         return self.process.wait()

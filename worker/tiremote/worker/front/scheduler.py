@@ -294,8 +294,11 @@ class Scheduler:
 
     # ------------------------------------------------------------ death
 
-    def on_exit(self, number: int, returncode: int | None, now: float) -> None:
-        """An engine's process is gone. Everything that it had said was fed to `on_message` before."""
+    def on_exit(self, number: int, returncode: int, begun: int, now: float) -> None:
+        """An engine's process is gone. Everything that it had said was fed to `on_message` before.
+
+        ``begun`` is the key of the job that it began last: one that it never began runs on the next engine.
+        """
         engine = self.engines.pop(number, None)
         if engine is None:
             return
@@ -319,19 +322,21 @@ class Scheduler:
             return
         if engine.loading:
             self._give_up(session, next(iter(engine.loading.values())), f"the engine {how} while it was loaded again")
-        self._bury(engine, session, how, returncode, now)
+        self._bury(engine, session, how, returncode, begun, now)
         session.arrays.clear()
         self.claim(session)
 
-    def _bury(self, engine: Engine, session: Session, how: str, returncode: int | None, now: float) -> None:
-        if not engine.inflight:
-            return
-        job = engine.inflight.popleft()
+    def _bury(self, engine: Engine, session: Session, how: str, returncode: int, begun: int, now: float) -> None:
+        job = None
+        if engine.inflight and (engine.inflight[0].key == begun or engine.inflight[0].stop is not None):
+            job = engine.inflight.popleft()
         # These had not started: the next engine takes them, in the same order.
         for waiting in reversed(engine.inflight):
             waiting.started = None
             session.queue.appendleft(waiting)
             session.queued_bytes += waiting.nbytes
+        if job is None:
+            return
         error: TiremoteError = EngineCrashed(
             f"the engine {how} during {describe(job)}", signal=None if engine.fate else _signal(returncode)
         )
@@ -419,8 +424,8 @@ def _contents(session: Session) -> tuple[str, ...]:
     return tuple(arrays + fields)
 
 
-def _signal(returncode: int | None) -> str | None:
-    if returncode is None or returncode >= 0:
+def _signal(returncode: int) -> str | None:
+    if returncode >= 0:
         return None
     try:
         return signal.Signals(-returncode).name
@@ -428,6 +433,6 @@ def _signal(returncode: int | None) -> str | None:
         return f"signal {-returncode}"
 
 
-def _ending(returncode: int | None) -> str:
+def _ending(returncode: int) -> str:
     name = _signal(returncode)
     return f"died of {name}" if name else f"ended with exit code {returncode}"

@@ -1,0 +1,226 @@
+"""Processes that die at bad moments: engines, the front, the program that started the worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+from real_worker import PATIENCE, RawSession, RealWorker
+from tiremote.protocol.errors import DeadlineExceeded, EngineCrashed, Interrupted, StaleHandle
+from tiremote.protocol.messages import Interrupt, Status
+
+SOURCE = """
+import os, signal, time
+
+count = ti.field(ti.i32, ())
+
+@ti.kernel
+def add(x: ti.types.ndarray(), n: ti.f32):
+    for i in range(x.shape[0]):
+        x[i] += n
+
+@ti.kernel
+def far(x: ti.types.ndarray()):
+    x[100_000_000] = 1.0
+
+@ti.kernel
+def endless() -> ti.i32:
+    total = 0
+    ti.loop_config(serialize=True)
+    for i in range(2_000_000_000):
+        for j in range(2_000_000_000):
+            total += (i ^ j) % 7
+    return total
+
+def spin():
+    while True:
+        pass
+
+def kill(number):
+    os.kill(os.getpid(), number)
+
+def leave(code):
+    os._exit(code)
+
+def wait_for_ever():
+    print("waiting")
+    while True:
+        time.sleep(1000)
+
+def swallow():
+    while True:
+        try:
+            while True:
+                pass
+        except BaseException:
+            pass
+
+def hello():
+    return "hello"
+"""
+
+
+@pytest.fixture
+def loaded(session: RawSession) -> RawSession:
+    """A session with the unit above and an array ``x`` of ten zeros."""
+    session.compile(SOURCE, "sim")
+    return session
+
+
+def works(session: RawSession) -> None:
+    """The session can do everything it could."""
+    assert session.run("hello", unit="sim") == "hello"
+    x = session.put(np.arange(4, dtype=np.float32))
+    session.run("add", x, 2.0, unit="sim")
+    assert session.fetch(x).tolist() == [2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL, signal.SIGBUS, signal.SIGTERM])
+def test_an_engine_killed_by_a_signal_is_reported_and_replaced(loaded: RawSession, number: signal.Signals) -> None:
+    """The waiting client gets the signal's name, what is reloaded and what is lost, and the session goes on."""
+    x = loaded.put(np.zeros(10, np.float32), label="x")
+    with pytest.raises(EngineCrashed) as caught:
+        loaded.run("kill", int(number), unit="sim")
+    error = caught.value
+    assert error.signal == number.name
+    assert error.restored == ("sim",)
+    assert set(error.lost) == {"x", "sim.count"}
+    with pytest.raises(StaleHandle):
+        loaded.fetch(x)
+    works(loaded)
+
+
+def test_a_far_index_kills_the_engine_and_nothing_else(worker: RealWorker, loaded: RawSession, arch: str) -> None:
+    """Case 26: a wild index costs its own session an engine; another session's array is unharmed."""
+    with RawSession(worker.address) as other:
+        other.compile(SOURCE, "sim")
+        kept = other.put(np.arange(5, dtype=np.float32))
+        x = loaded.put(np.zeros(10, np.float32), label="x")
+        started = time.monotonic()
+        with pytest.raises(EngineCrashed) as caught:
+            loaded.run("far", x, unit="sim")
+        assert time.monotonic() - started < PATIENCE / 10
+        if arch == "cpu":
+            assert caught.value.signal == "SIGSEGV"
+        works(loaded)
+        assert other.fetch(kept).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_an_engine_that_exits_is_reported_with_its_code(loaded: RawSession) -> None:
+    """Code that ends its process is no more trouble than one that crashes."""
+    with pytest.raises(EngineCrashed, match="exit code 3"):
+        loaded.run("leave", 3, unit="sim")
+    works(loaded)
+
+
+def test_an_engine_killed_from_outside_between_requests_is_replaced(loaded: RawSession) -> None:
+    """An idle engine that is killed costs what it held, and no request."""
+    before = loaded.status()["session"]
+    psutil.Process(before["engine_pid"]).kill()
+    works(loaded)
+    after = loaded.ask(Status)["session"]
+    assert after["generation"] == before["generation"] + 1
+
+
+def test_an_endless_kernel_is_interrupted_and_later_calls_work(loaded: RawSession) -> None:
+    """Case 28: a kernel that holds everything its process has is ended from outside."""
+    loaded.run("hello", unit="sim")
+    request = loaded.start("endless", unit="sim")
+    _until_running(loaded, request.id)
+    assert loaded.ask(Interrupt)["stopped"] == request.id
+    with pytest.raises(Interrupted) as caught:
+        loaded.result(request)
+    assert caught.value.restored == ("sim",)
+    works(loaded)
+
+
+def test_a_driver_function_is_interrupted_without_losing_anything(loaded: RawSession) -> None:
+    """Python code stops between two steps: its engine and every array stay."""
+    x = loaded.put(np.ones(3, np.float32))
+    generation = loaded.status()["session"]["generation"]
+    request = loaded.start("spin", unit="sim")
+    _until_running(loaded, request.id)
+    loaded.ask(Interrupt, request=request.id)
+    with pytest.raises(Interrupted) as caught:
+        loaded.result(request)
+    assert caught.value.lost == ()
+    assert loaded.fetch(x).tolist() == [1, 1, 1]
+    assert loaded.status()["session"]["generation"] == generation
+
+
+def test_code_that_swallows_the_interrupt_is_killed(loaded: RawSession) -> None:
+    """A bare except does not make a request immortal."""
+    request = loaded.start("swallow", unit="sim")
+    _until_running(loaded, request.id)
+    loaded.ask(Interrupt)
+    with pytest.raises(Interrupted):
+        loaded.result(request)
+    works(loaded)
+
+
+def test_a_deadline_ends_a_kernel_and_the_queue_goes_on(loaded: RawSession) -> None:
+    """The request with the deadline fails; those behind it run."""
+    request = loaded.start("endless", unit="sim", deadline=0.3)
+    behind = loaded.start("hello", unit="sim")
+    with pytest.raises(DeadlineExceeded) as caught:
+        loaded.result(request)
+    assert caught.value.deadline == 0.3
+    assert loaded.result(behind)["value"] == "hello"
+
+
+def test_the_fronts_death_ends_its_engines_even_in_a_kernel(arch: str) -> None:
+    """SIGKILL to the front leaves no engine, not even one that a kernel keeps from hearing anything."""
+    with RealWorker(arch=arch) as worker, RawSession(worker.address) as session:
+        session.compile(SOURCE, "sim")
+        _until_running(session, session.start("endless", unit="sim").id)
+        engines = worker.engines()
+        assert engines
+        worker.send_signal(signal.SIGKILL)
+        _, alive = psutil.wait_procs(engines, timeout=PATIENCE / 6)
+        assert alive == []
+
+
+def test_the_end_of_standard_input_ends_a_worker_that_is_busy(arch: str) -> None:
+    """A worker that belongs to a program goes with it, whatever runs."""
+    with RealWorker(arch=arch) as worker, RawSession(worker.address) as session:
+        session.compile(SOURCE, "sim")
+        _until_running(session, session.start("endless", unit="sim").id)
+        engines = worker.engines()
+        code, _ = worker.stop()
+        assert code == 0
+        _, alive = psutil.wait_procs(engines, timeout=PATIENCE / 6)
+        assert alive == []
+
+
+def test_sigterm_lets_running_work_end(arch: str) -> None:
+    """What runs when SIGTERM comes is answered before the worker leaves with exit code 0."""
+    source = "import time\ndef nap():\n    print('napping')\n    time.sleep(0.5)\n    return 7\n"
+    with RealWorker(arch=arch) as worker, RawSession(worker.address) as session:
+        session.compile(source)
+        request = session.start("nap")
+        _until_running(session, request.id)
+        worker.send_signal(signal.SIGTERM)
+        assert session.result(request)["value"] == 7
+        assert worker.process.wait(PATIENCE) == 0
+
+
+def test_a_worker_that_cannot_have_its_port_says_so(worker: RealWorker) -> None:
+    """A second worker on a used port ends with one line and exit code 1."""
+    with pytest.raises(RuntimeError, match=r"cannot listen on .*another worker"):
+        RealWorker(address=worker.address)
+
+
+def _until_running(session: RawSession, request: str | int) -> None:
+    """Waits until the engine is busy with the request; each round trip is to the front, which always answers."""
+    give_up = time.monotonic() + PATIENCE
+    while time.monotonic() < give_up:
+        running = session.status()["session"]["running"]
+        if running is not None and running["request"] == request and running["seconds"] > 0.05:
+            return
+        os.sched_yield()
+    raise TimeoutError(f"request {request} did not start")
