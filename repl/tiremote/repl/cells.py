@@ -94,10 +94,10 @@ def is_complete(text: str) -> bool:
     """Whether Enter runs this cell. An indented block ends with an empty line, as in Python's own REPL."""
     if COMMAND.match(text.lstrip()) and "\n" not in text.strip():
         return True
-    lines = text.splitlines()
-    if len([line for line in lines if line.strip()]) > 1 and text.endswith("\n") and not lines[-1].strip():
-        # The empty line was typed: only an open bracket or string goes on, and that codeop tells.
-        return not _goes_on(text)
+    last = text.rpartition("\n")[2]
+    if text.strip() and "\n" in text and not last.strip():
+        # The empty line was typed: only an open bracket or string goes on.
+        return not _goes_on(text.rstrip() + "\n")
     return not _goes_on(text) and not _opens_block(text)
 
 

@@ -32,16 +32,14 @@ def run_demo(gpu: Session, write: Callable[[str], None], clock: Callable[[], flo
     write("Quick start: a kernel that adds base")
     x = step("x = ti.ndarray(ti.f32, shape=10)", lambda: gpu.ti.ndarray(gpu.ti.f32, shape=10))
     step("x.from_numpy(0 .. 9)", lambda: x.from_numpy(start))
-    step("gpu.compile_and_load(source)", lambda: gpu.compile_and_load(_KERNEL.format(added="base"), "add_base"))
+    source, changed = _KERNEL.format(added="base"), _KERNEL.format(added="2 * base")
+    step("gpu.compile_and_load(source)", lambda: gpu.compile_and_load(source, "add_base"))
     step("gpu[None].add_base(x, 5.0)", lambda: gpu[None].add_base(x, 5.0))
     first = step("x.to_numpy()", x.to_numpy)
     good = _check(write, first, start + 5)
 
     write("Hot reload: the same kernel now adds 2 * base")
-    step(
-        "gpu.compile_and_load(changed source)",
-        lambda: gpu.compile_and_load(_KERNEL.format(added="2 * base"), "add_base"),
-    )
+    step("gpu.compile_and_load(changed)", lambda: gpu.compile_and_load(changed, "add_base"))
     step("x.from_numpy(0 .. 9)", lambda: x.from_numpy(start))
     step("gpu[None].add_base(x, 5.0)", lambda: gpu[None].add_base(x, 5.0))
     second = step("x.to_numpy()", x.to_numpy)

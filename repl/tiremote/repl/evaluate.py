@@ -75,8 +75,12 @@ class Evaluator:
         self._dependants.forget(unit)
 
     def _could_tell(self, pending: Pending, touched: frozenset[str]) -> bool:
-        # The session, and functions, may use any name.
-        return pending.must_go_before(touched) or "gpu" in touched or any(map(self.names.is_function, touched))
+        # The session, functions, and what is on the worker already may use any name.
+        return pending.waits() and (
+            pending.must_go_before(touched)
+            or "gpu" in touched
+            or any(self.names.is_function(name) or self.names.remote_unit(name) is not None for name in touched)
+        )
 
     # On the worker
 
@@ -121,7 +125,8 @@ class Evaluator:
             if name in self._gpu:
                 receipt = self._gpu.compile_and_load(unit.source, name)
                 if not receipt.unchanged:
-                    self._show(f"{receipt} made anew")
+                    first, *rest = str(receipt).split("\n")
+                    self._show("\n".join([f"{first}, made anew", *rest]))
         return bool(users)
 
     # On the laptop

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import types
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -108,6 +109,15 @@ class Names:
         """Names of arrays and fields on the worker."""
         shown = sorted(name for name in self.values if not name.startswith("_"))
         return [(name, self.values[name]) for name in shown if isinstance(self.values[name], RemoteArray)]
+
+    def named(self, text: str) -> str:
+        """``text`` with the names at the prompt in place of the handles that the worker speaks of."""
+        for name, array in self.arrays():
+            # A unit's own is known to the worker by name, and would be asked for.
+            if self.remote_unit(name) is None:
+                with suppress(TiremoteError):
+                    text = text.replace(array.handle.id, name)
+        return text
 
     def _current(self, table: dict[str, _Recorded], name: str) -> Any:
         recorded = table.get(name)

@@ -50,6 +50,10 @@ class Pending:
         if place is not Place.DEFINITION:
             self._read |= free_names(statement.source)
 
+    def waits(self) -> bool:
+        """Whether anything does."""
+        return bool(self._statements)
+
     def binds(self, name: str) -> bool:
         return name in self._bound
 

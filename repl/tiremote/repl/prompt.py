@@ -70,7 +70,7 @@ def make_prompt(
     history: History,
     *,
     colour: bool = True,
-    input: Input | None = None,
+    input: Input | None = None,  # noqa: A002 - prompt_toolkit's name
     output: Output | None = None,
 ) -> PromptSession[str]:
     """Multi-line, highlighted, indented as it is typed; Enter runs what is complete."""

@@ -51,7 +51,7 @@ class Shell:
             self._complain(self._style.error(str(error)))
             return False
         except BaseException as error:
-            self._complain(error_text(error, self._style))
+            self._complain(self.evaluator.names.named(error_text(error, self._style)))
             return False
         return True
 
