@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from array_zoo import REFUSED, ZOO
 from tiremote.protocol.dtypes import DTYPES
 from tiremote.protocol.errors import PayloadTooLarge, ProtocolError, TiremoteError, UnsupportedType
-from tiremote.protocol.messages import Cleanup, Run
+from tiremote.protocol.messages import Cleanup, Fetch, Hello, Ok, Run
 from tiremote.protocol.packing import fields_set, pack, unpack
 from tiremote.protocol.plain import MAX_DEPTH
 from tiremote.protocol.receipts import Receipt, Timing
-from tiremote.protocol.results import Limits
+from tiremote.protocol.results import Limits, RunResult
 from tiremote.protocol.values import Handle, Name, WireArray, wire_array
 
 
@@ -191,6 +191,17 @@ def test_only_fields_that_differ_from_their_defaults_are_sent() -> None:
         "args": [(1, 2), [3]],
     }
     assert fields_set(Cleanup(id=1, targets=(handle,))) == {"id": 1, "targets": [handle]}
+    assert fields_set(Fetch(id=1, target=handle, flat=(0, 3))) == {"id": 1, "target": handle, "flat": [0, 3]}
+    assert fields_set(Hello(id=1)) == {"id": 1}
+
+
+@pytest.mark.parametrize("value", [(), (1, 2), ((1,), [2]), [], {}, None, False, 0])
+def test_a_users_value_is_the_same_in_a_result(value: object) -> None:
+    """A function that returns a tuple, or something empty, is seen to return just that."""
+    assert there_and_back(RunResult(value=value))["value"] == value
+    sent = there_and_back(fields_set(Ok(id=1, result=value)))
+    assert sent.get("result") == value
+    assert type(sent.get("result")) is type(value)
 
 
 @pytest.mark.parametrize(

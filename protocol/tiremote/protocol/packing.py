@@ -96,51 +96,57 @@ def _ext(code: int, content: list[Any]) -> msgpack.ExtType:
     return msgpack.ExtType(code, _dump(content, strict=False))
 
 
-#: Kinds that are compared with a field's default: an array has no truth value.
 _COMPARED = (bool, int, float, str)
 
 
-_FIELDS: dict[type, tuple[tuple[str, Any, bool], ...]] = {}
+_FIELDS: dict[type, tuple[tuple[str, Any, Callable[[Any], Any]], ...]] = {}
 
 
-def _fields_of(cls: type[Any]) -> tuple[tuple[str, Any, bool], ...]:
-    """Name, default, and whether the field holds a user's values, in which a tuple is not the same as a list."""
+def _fields_of(cls: type[Any]) -> tuple[tuple[str, Any, Callable[[Any], Any]], ...]:
+    """Name, default, and what its value is packed as."""
 
     def default(f: Field[Any]) -> Any:
         return f.default_factory() if f.default_factory is not MISSING else f.default
 
     known = _FIELDS.get(cls)
     if known is None:
-        known = _FIELDS[cls] = tuple((f.name, default(f), "Any" in str(f.type)) for f in fields(cls))
+        known = _FIELDS[cls] = tuple((f.name, default(f), _packed_as(str(f.type))) for f in fields(cls))
     return known
 
 
-def all_fields(value: Any) -> dict[str, Any]:
-    """Every field of a dataclass, ready to be packed: what a worker tells has to be whole for every language."""
-    return {
-        name: (list(one) if holds_values else _listed(one)) if type(one) is tuple else one
-        for name, _, holds_values in _fields_of(type(value))
-        for one in (getattr(value, name),)
-    }
-
-
-def fields_set(message: Any) -> dict[str, Any]:
-    """The fields of a dataclass that differ from their defaults, ready to be packed."""
-    header = {}
-    for name, default, holds_values in _fields_of(type(message)):
-        value = getattr(message, name)
-        if value is default or (type(value) in _COMPARED and type(value) is type(default) and value == default):
-            continue
-        if isinstance(value, tuple | dict) and not value and not default:
-            continue
-        if type(value) is tuple:
-            value = list(value) if holds_values else _listed(value)
-        header[name] = value
-    return header
+def _packed_as(annotation: str) -> Callable[[Any], Any]:
+    # In a user's own value a tuple is not the same as a list; the tuples of our messages are plain arrays.
+    if annotation == "Any":
+        return lambda value: value
+    if annotation == "tuple[Any, ...]":
+        return list
+    return _listed
 
 
 def _listed(value: Any) -> Any:
     return [_listed(one) for one in value] if type(value) is tuple else value
+
+
+def all_fields(value: Any) -> dict[str, Any]:
+    """Every field of a dataclass, ready to be packed: what a worker tells has to be whole for every language."""
+    return {name: packed_as(getattr(value, name)) for name, _, packed_as in _fields_of(type(value))}
+
+
+def fields_set(message: Any) -> dict[str, Any]:
+    """The fields of a dataclass that differ from their defaults, ready to be packed."""
+    return {
+        name: packed_as(value)
+        for name, default, packed_as in _fields_of(type(message))
+        for value in (getattr(message, name),)
+        if not _is_default(value, default)
+    }
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    if value is default or type(value) is not type(default):
+        return value is default
+    # Of tuples and maps only the empty ones: an array in one has no truth value.
+    return bool(value == default) if type(value) in _COMPARED else not value and not default
 
 
 def unpack(header: Buffer, buffers: Sequence[Buffer] = (), limits: Limits | None = None) -> Any:
