@@ -1,0 +1,82 @@
+"""Text into cells and statements."""
+
+from __future__ import annotations
+
+import pytest
+
+from tiremote.repl.cells import Cell, Command, is_complete, read_cells, read_command
+
+
+@pytest.mark.parametrize(
+    ("text", "complete"),
+    [
+        ("x = 1", True),
+        (":help", True),
+        ("", True),
+        ("@ti.kernel", False),
+        ("@ti.kernel\n", False),
+        ("@ti.kernel\ndef k():", False),
+        ("@ti.kernel\ndef k():\n    pass", False),
+        ("@ti.kernel\ndef k():\n    pass\n    ", True),
+        ("for i in x:\n    pass\nprint(1)", True),
+        ("if 1: pass", True),
+        ("x = (", False),
+        ("x = (1,\n", False),
+        ("s = '''\n\n", False),
+        ("s = '''\n'''", True),
+        ("1 +* 2", True),
+        ("s = 'open", True),
+        ("x = )", True),
+    ],
+)
+def test_enter_runs_what_is_complete_or_wrong_and_goes_on_otherwise(text: str, complete: bool) -> None:
+    assert is_complete(text) is complete
+
+
+def test_a_cell_is_split_into_statements_that_stand_at_their_own_lines() -> None:
+    statements = Cell("a = 1\n\n@ti.kernel\ndef k():\n    pass\n", 10).statements()
+    assert [(each.first_line, each.text) for each in statements] == [
+        (10, "a = 1"),
+        (12, "@ti.kernel\ndef k():\n    pass"),
+    ]
+    assert statements[1].source.splitlines()[11:] == ["@ti.kernel", "def k():", "    pass"]
+    assert statements[1].node.lineno == 13
+
+
+def test_statements_that_share_a_line_are_told_apart() -> None:
+    statements = Cell("x = 1; y = (2,\n3)").statements()
+    assert [(each.first_line, each.text) for each in statements] == [(1, "x = 1"), (1, "y = (2,\n3)")]
+
+
+def test_a_cell_that_is_indented_as_a_whole_is_taken() -> None:
+    assert [each.text for each in Cell("    x = 1\n    y = 2").statements()] == ["x = 1", "y = 2"]
+
+
+def test_the_line_of_a_syntax_error_is_counted_as_the_user_counts() -> None:
+    with pytest.raises(SyntaxError) as caught:
+        Cell("x = 1\ny = )", 5).statements()
+    assert caught.value.lineno == 6
+
+
+@pytest.mark.parametrize("text", ["x = 1\0", "(" * 5000 + ")" * 5000])
+def test_text_that_no_parser_takes_is_a_syntax_error(text: str) -> None:
+    with pytest.raises(SyntaxError):
+        Cell(text).statements()
+
+
+def test_a_command_stands_between_cells_that_keep_their_lines() -> None:
+    assert list(read_cells("x = 1\n:fetch x 2:4\n\ny = 2\n")) == [
+        Cell("x = 1", 1),
+        Command("fetch", "x 2:4", 2),
+        Cell("\ny = 2", 3),
+    ]
+
+
+def test_a_colon_inside_a_string_or_bracket_is_no_command() -> None:
+    text = "s = '''\n:help\n'''\nx = y[\n:a]"
+    assert list(read_cells(text)) == [Cell(text, 1)]
+
+
+def test_a_command_has_a_name_and_a_rest() -> None:
+    assert read_command("  :fetch  x 2:4 ") == Command("fetch", "x 2:4")
+    assert read_command(":quit") == Command("quit", "")

@@ -1,0 +1,113 @@
+"""The commands at the prompt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recording_session import RecordingSession
+from tiremote.repl.cells import Cell, read_command
+from tiremote.repl.commands import CommandError, Commands, Quit, read_slice
+from tiremote.repl.evaluate import Evaluator
+
+
+class Prompt:
+    """Commands over a recording session; ``said`` is what they printed."""
+
+    def __init__(self) -> None:
+        self.gpu = RecordingSession()
+        self.said: list[str] = []
+        self.evaluator = Evaluator(self.gpu, show=lambda _: None, display=lambda _: None)  # type: ignore[arg-type]
+        self.commands = Commands(self.gpu, self.evaluator, self.said.append)  # type: ignore[arg-type]
+
+    def run(self, line: str) -> str:
+        self.said.clear()
+        self.commands.run(read_command(line))
+        return "\n".join(self.said)
+
+
+@pytest.fixture
+def prompt() -> Prompt:
+    return Prompt()
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [(":kernals", ":kernels"), (":array", ":arrays"), (":fetsh x", ":fetch"), (":exit", ":quit"), (":zzz", ":help")],
+)
+def test_an_unknown_command_suggests_the_nearest(prompt: Prompt, typed: str, meant: str) -> None:
+    with pytest.raises(CommandError, match=meant):
+        prompt.run(typed)
+
+
+def test_help_names_every_command(prompt: Prompt) -> None:
+    text = prompt.run(":help")
+    assert all(f":{name}" in text for name in prompt.commands.names)
+
+
+def test_kernels_are_listed_with_versions(prompt: Prompt) -> None:
+    assert prompt.run(":kernels") == "No kernel is loaded: type one."
+    prompt.evaluator.run(Cell("n = 1\n@ti.kernel\ndef k():\n    a = n\n"))
+    assert prompt.run(":kernels").split("\n") == ["unit  version  defines", "k     1        k()"]
+
+
+def test_no_array_tells_how_to_make_one(prompt: Prompt) -> None:
+    assert "ti.ndarray(ti.f32, shape=10)" in prompt.run(":arrays")
+
+
+def test_fetch_of_an_unknown_array_is_refused_by_name(prompt: Prompt) -> None:
+    with pytest.raises(CommandError, match="there is no array 'x'"):
+        prompt.run(":fetch x")
+    with pytest.raises(CommandError, match="say which array"):
+        prompt.run(":fetch")
+
+
+def test_cleanup_drops_one_unit_and_its_names(prompt: Prompt) -> None:
+    prompt.evaluator.run(Cell("@ti.kernel\ndef a(): pass\n\n@ti.kernel\ndef b(): pass\n"))
+    assert prompt.run(":cleanup a") == "dropped a, 0 bytes came back"
+    assert list(prompt.gpu.sources) == ["b"]
+    assert "a" not in prompt.evaluator.names.values
+    with pytest.raises(CommandError, match="nothing is called 'a'"):
+        prompt.run(":cleanup a")
+
+
+def test_cleanup_of_everything_has_to_be_said(prompt: Prompt) -> None:
+    prompt.evaluator.run(Cell("@ti.kernel\ndef a(): pass\n"))
+    with pytest.raises(CommandError, match="or all"):
+        prompt.run(":cleanup")
+    assert prompt.run(":cleanup all").startswith("dropped everything: 1 units")
+    assert "a" not in prompt.evaluator.names.values
+
+
+def test_status_is_readable(prompt: Prompt) -> None:
+    text = prompt.run(":status")
+    assert "worker    tcp://recorded:1, pid 7, tiremote 0, up 1 min 1 s" in text
+    assert "engine    taichi 1.7.4 on cpu (a device)" in text
+
+
+def test_quit_leaves(prompt: Prompt) -> None:
+    with pytest.raises(Quit):
+        prompt.run(":quit")
+
+
+@pytest.mark.parametrize(
+    ("text", "index"),
+    [
+        ("3", 3),
+        ("-1", -1),
+        ("2:4", slice(2, 4)),
+        ("[2:4]", slice(2, 4)),
+        ("::2", slice(None, None, 2)),
+        ("1,:", (1, slice(None))),
+        ("...,-1", (..., -1)),
+    ],
+)
+def test_slices_are_written_as_in_numpy(text: str, index: Any) -> None:
+    assert read_slice(text) == index
+
+
+@pytest.mark.parametrize("text", ["a", "1.5", "2:4]+[", "f()", "True", "'a'", "[", "1:b"])
+def test_what_is_no_slice_is_refused(text: str) -> None:
+    with pytest.raises(CommandError, match="is no slice"):
+        read_slice(text)

@@ -1,0 +1,302 @@
+"""What goes to the worker, in which units and in which order, and what runs here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from recording_session import RecordingSession, compile_error
+from tiremote.protocol.errors import CompileError, Refused
+from tiremote.repl.cells import Cell
+from tiremote.repl.evaluate import Evaluator
+
+KERNEL = "@ti.kernel\ndef k(x: ti.types.ndarray()):\n    x[0] = 1\n"
+
+
+class Prompt:
+    """An evaluator over a recording session, fed cell by cell."""
+
+    def __init__(self) -> None:
+        self.gpu = RecordingSession()
+        self.notes: list[str] = []
+        self.shown: list[Any] = []
+        self.evaluator = Evaluator(self.gpu, show=self.notes.append, display=self.shown.append)  # type: ignore[arg-type]
+        self.values = self.evaluator.names.values
+
+    def type(self, text: str) -> None:
+        self.evaluator.run(Cell(text))
+
+
+@pytest.fixture
+def prompt() -> Prompt:
+    return Prompt()
+
+
+# Here
+
+
+def test_python_runs_on_the_laptop_and_its_last_value_is_shown(prompt: Prompt) -> None:
+    prompt.type("a = 2\na + 1")
+    assert prompt.shown == [3]
+    prompt.type("_ * 2")
+    assert prompt.shown == [3, 6]
+    assert prompt.gpu.loads == []
+
+
+def test_none_is_not_shown_and_leaves_the_last_value(prompt: Prompt) -> None:
+    prompt.type("5")
+    prompt.type("None")
+    prompt.type("_")
+    assert prompt.shown == [5, 5]
+
+
+def test_numpy_the_session_and_taichi_are_there(prompt: Prompt) -> None:
+    prompt.type("(np, gpu, ti.f32.name)")
+    assert prompt.shown == [(np, prompt.gpu, "f32")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import taichi as ti\nti.f32.name",
+        "import taichi\ntaichi.f32.name",
+        "from taichi import f32\nf32.name",
+        "import math, taichi as tt\nmath.pi and tt.f32.name",
+    ],
+)
+def test_importing_taichi_on_a_laptop_gives_the_remote_names(prompt: Prompt, text: str) -> None:
+    prompt.type(text)
+    assert prompt.shown == ["f32"]
+
+
+def test_init_asks_the_worker_and_tells_what_the_session_runs_on(prompt: Prompt) -> None:
+    prompt.type("ti.init(arch=ti.gpu, default_fp=ti.f32, debug=False)")
+    assert prompt.gpu.loads == [("ti.init", "ti.init(arch=ti.gpu, default_fp=ti.f32, debug=False)")]
+    assert prompt.gpu.sources == {}
+    assert prompt.notes == ["ti.init: this session runs on cpu (a device), taichi 1.7.4"]
+
+
+def test_taichi_that_only_the_worker_has_is_refused_here_with_advice(prompt: Prompt) -> None:
+    with pytest.raises(Refused, match=r"ti\.sin exists on the worker only: use it inside a kernel"):
+        prompt.type("print(ti.sin(1.0))")
+    with pytest.raises(Refused, match="at the left margin"):
+        prompt.type("if True:\n    @ti.kernel\n    def k(): pass")
+
+
+def test_a_star_import_of_taichi_is_refused_with_advice(prompt: Prompt) -> None:
+    with pytest.raises(Refused, match=r"one by one: from taichi.math import"):
+        prompt.type("from taichi.math import *")
+
+
+# Units
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        KERNEL,
+        "import taichi as tt\n@tt.kernel\ndef k(): pass",
+        "from taichi import kernel\n@kernel\ndef k(): pass",
+        "import taichi\n@taichi.kernel\ndef k(): pass",
+        "@ti.func\ndef k(): pass",
+        "@ti.data_oriented\nclass k: pass",
+        "@ti.dataclass\nclass k:\n    a: ti.f32",
+        "class k:\n    @ti.kernel\n    def run(self): pass",
+        "k = ti.field(ti.f32, 8)",
+        "k: object = ti.Vector.field(3, float, shape=8)",
+        "k = ti.Vector([0.0, 1.0])",
+        "k = ti.types.struct(a=ti.f32)",
+        "vec = ti.types.vector(3, ti.f32)\nk = vec.field(shape=3)",
+    ],
+)
+def test_definitions_and_declarations_of_taichi_go_to_the_worker(prompt: Prompt, text: str) -> None:
+    prompt.type(text)
+    assert prompt.gpu.loaded()[-1] == "k"
+    assert prompt.notes[-1].startswith("k version 1: k")
+    assert "k" in prompt.values
+
+
+@pytest.mark.parametrize(
+    "text", ["def k(): pass", "class k: pass", "k = np.arange(3)", "k = ti.types.vector(3, ti.f32)"]
+)
+def test_plain_python_stays_on_the_laptop(prompt: Prompt, text: str) -> None:
+    prompt.type(text)
+    assert prompt.gpu.loads == []
+    assert "k" in prompt.values
+
+
+def test_a_kernel_is_callable_by_its_name(prompt: Prompt) -> None:
+    prompt.type(KERNEL + "k(3)")
+    assert prompt.gpu.calls == [("k", "k", (3,))]
+
+
+def test_a_pasted_program_runs_from_top_to_bottom(prompt: Prompt) -> None:
+    prompt.type(
+        "import taichi as ti\nimport numpy as np\nti.init(arch=ti.gpu)\n"
+        + KERNEL
+        + "a = np.zeros(3)\ndef main():\n    k(a)\n\nif __name__ == '__main__':\n    main()\n"
+    )
+    assert prompt.gpu.loaded() == ["ti.init", "k"]
+    assert len(prompt.gpu.calls) == 1
+
+
+def test_lines_of_a_unit_are_those_of_the_cell(prompt: Prompt) -> None:
+    prompt.type("a = 1\n\n" + KERNEL)
+    assert prompt.gpu.sources["k"].splitlines()[:3] == ["", "", "@ti.kernel"]
+
+
+def test_a_kernel_may_stand_before_the_function_it_calls(prompt: Prompt) -> None:
+    prompt.type("@ti.kernel\ndef k(): f()\n\n@ti.func\ndef f(): pass\n")
+    assert prompt.gpu.loaded() == ["f", "k"]
+
+
+def test_functions_in_a_circle_go_in_the_order_of_the_text(prompt: Prompt) -> None:
+    prompt.type("@ti.func\ndef a(): b()\n\n@ti.func\ndef b(): a()\n")
+    assert prompt.gpu.loaded()[:2] == ["a", "b"]
+
+
+def test_a_kernel_typed_again_replaces_itself_and_nothing_else(prompt: Prompt) -> None:
+    prompt.type("@ti.kernel\ndef a(): pass\n\n@ti.kernel\ndef b(): pass\n")
+    prompt.type("@ti.kernel\ndef a(): a = 1\n")
+    prompt.type("b()")
+    assert prompt.gpu.loaded() == ["a", "b", "a"]
+    assert prompt.gpu.calls == [("b", "b", ())]
+
+
+def test_both_versions_of_a_kernel_in_one_cell_run_in_turn(prompt: Prompt) -> None:
+    prompt.type("@ti.kernel\ndef a(): pass\na()\n@ti.kernel\ndef a(): return\na()")
+    assert prompt.gpu.loads == [("a", "@ti.kernel\ndef a(): pass"), ("a", "@ti.kernel\ndef a(): return")]
+
+
+def test_fields_that_are_placed_together_are_one_unit(prompt: Prompt) -> None:
+    prompt.type(
+        "f = ti.field(ti.f32)\ng = ti.field(ti.f32)\nb = ti.root.dense(ti.i, 8)\nb.place(f, g)\nh = ti.field(int, 3)"
+    )
+    assert prompt.gpu.loaded() == ["f", "h"]
+    assert prompt.gpu.sources["f"].count("\n") == 4
+
+
+def test_a_name_taken_from_a_unit_of_several_leaves_the_others_callable(prompt: Prompt) -> None:
+    prompt.type("a, b = ti.field(ti.f32, 1), ti.field(ti.f32, 2)")
+    prompt.type("a = ti.field(ti.f32, 3)")
+    assert prompt.gpu.loaded() == ["a", "a_2"]
+    assert prompt.evaluator.names.remote_unit("b") == "a"
+    assert prompt.evaluator.names.remote_unit("a") == "a_2"
+
+
+# What goes along
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("n = 8", "n = 8"),
+        ("n = 2 ** 3", "n = 8"),
+        ("n = np.float32(0.5)", "n = 0.5"),
+        ("n = float('inf')", 'n = float("inf")'),
+        ("n = (1, 2.5, 'a')", "n = (1, 2.5, 'a')"),
+        ("n = [1, [2]]", "n = [1, [2]]"),
+        ("import math as n", "import math as n"),
+        ("from math import pi as n", "n = 3.141592653589793"),
+        ("from math import sin as n", "from math import sin as n"),
+        ("import taichi as n", "n = ti"),
+        ("import taichi.math as n", "n = ti.math"),
+        ("from taichi.math import vec3 as n", "n = ti.math.vec3"),
+        ("n = ti.f32", "n = ti.f32"),
+        ("n = ti.types.vector(3, ti.f32)", "n = ti.types.vector(3, ti.f32)"),
+        ("def n(a): return a", "def n(a): return a"),
+    ],
+)
+def test_what_a_kernel_uses_of_the_laptop_goes_along(prompt: Prompt, line: str, text: str) -> None:
+    prompt.type(line)
+    prompt.type("@ti.kernel\ndef k():\n    a = n\n")
+    assert prompt.gpu.loads[0] == ("n", text)
+    assert prompt.gpu.loaded() == ["n", "k"]
+
+
+def test_what_goes_along_brings_what_it_needs(prompt: Prompt) -> None:
+    prompt.type("m = 3\ndef n(a): return a * m\n@ti.kernel\ndef k():\n    a = n(1)\n")
+    assert prompt.gpu.loaded() == ["m", "n", "k"]
+
+
+def test_an_unchanged_constant_goes_once(prompt: Prompt) -> None:
+    prompt.type("n = 8")
+    prompt.type("@ti.kernel\ndef a():\n    b = n\n")
+    prompt.type("@ti.kernel\ndef b():\n    b = n\n")
+    assert prompt.gpu.loaded() == ["n", "a", "b"]
+
+
+def test_a_changed_constant_goes_again_and_its_users_are_made_anew(prompt: Prompt) -> None:
+    prompt.type("n = 8\n@ti.func\ndef f(): return n\n@ti.kernel\ndef k(): f()\n")
+    prompt.gpu.loads.clear()
+    prompt.type("n = 9")
+    assert prompt.gpu.loads[0] == ("n", "n = 9")
+    assert prompt.gpu.loaded() == ["n", "f", "k"]
+
+
+def test_a_changed_function_makes_its_users_anew_and_stays_the_newest(prompt: Prompt) -> None:
+    prompt.type("@ti.func\ndef f(): return 1\n@ti.kernel\ndef k(): f()\n")
+    prompt.gpu.loads.clear()
+    prompt.type("@ti.func\ndef f(): return 2\n")
+    assert prompt.gpu.loaded() == ["f", "k", "f"]
+
+
+def test_a_field_is_not_declared_anew_when_its_size_changes(prompt: Prompt) -> None:
+    prompt.type("n = 8\nx = ti.field(ti.f32, n)")
+    prompt.type("n = 9")
+    assert prompt.gpu.loaded() == ["n", "x", "n"]
+
+
+def test_a_field_takes_the_constant_as_it_was_at_its_line(prompt: Prompt) -> None:
+    prompt.type("n = 8\nx = ti.field(ti.f32, n)\nn = 9\ny = ti.field(ti.f32, n)")
+    assert prompt.gpu.loads[:2] == [("n", "n = 8"), ("x", "x = ti.field(ti.f32, n)")]
+    assert prompt.gpu.loads[2] == ("n", "n = 9")
+
+
+def test_a_constant_is_sent_again_after_everything_was_dropped(prompt: Prompt) -> None:
+    prompt.type("n = 8\n@ti.kernel\ndef k():\n    b = n\n")
+    prompt.gpu.cleanup_all()
+    prompt.gpu.loads.clear()
+    prompt.type("@ti.kernel\ndef k():\n    b = n\n")
+    assert prompt.gpu.loaded() == ["n", "k"]
+
+
+def test_an_array_in_a_kernel_is_refused_with_its_place_and_advice(prompt: Prompt) -> None:
+    prompt.type("a = np.zeros(3)")
+    with pytest.raises(CompileError, match=r"a is a NumPy array on this laptop, .* pass it as an argument") as caught:
+        prompt.type("\n@ti.kernel\ndef k():\n    for i in range(3):\n        a[i] = 1\n")
+    assert (caught.value.line, caught.value.column) == (5, 9)
+    assert prompt.gpu.loads == []
+
+
+def test_a_parameter_or_local_of_the_same_name_is_no_use(prompt: Prompt) -> None:
+    prompt.type("x = np.zeros(3)\ni = np.zeros(3)")
+    prompt.type("@ti.kernel\ndef k(x: ti.types.ndarray()):\n    for i in x:\n        x[i] = i\n")
+    assert prompt.gpu.loaded() == ["k"]
+
+
+# Failures
+
+
+def test_statements_before_an_error_have_had_their_effect(prompt: Prompt) -> None:
+    with pytest.raises(ZeroDivisionError):
+        prompt.type("a = 1\n1 / 0\na = 2")
+    assert prompt.values["a"] == 1
+
+
+def test_a_failed_load_leaves_the_earlier_kernel_callable(prompt: Prompt) -> None:
+    prompt.type(KERNEL)
+    prompt.gpu.failures["wrong"] = compile_error("no")
+    with pytest.raises(CompileError):
+        prompt.type("@ti.kernel\ndef k(): wrong\n")
+    prompt.type("k(1)")
+    assert prompt.gpu.calls == [("k", "k", (1,))]
+
+
+def test_what_waited_in_a_failed_cell_is_not_sent_with_the_next(prompt: Prompt) -> None:
+    with pytest.raises(NameError):
+        prompt.type(KERNEL + "nothing")
+    prompt.type("1")
+    assert prompt.gpu.loads == []

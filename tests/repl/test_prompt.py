@@ -1,0 +1,91 @@
+"""Keys in, cells out, through prompt_toolkit's own pipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+from recording_session import RecordingSession
+from tiremote.repl.prompt import make_prompt, next_indent, read_and_run
+from tiremote.repl.shell import Shell
+
+
+class Typist:
+    """Types keys at a prompt over a recording session until they are used up."""
+
+    def __init__(self, keys: PipeInput) -> None:
+        self.gpu = RecordingSession()
+        self.said: list[str] = []
+        say = self.said.append
+        self.shell = Shell(self.gpu, write=say, complain=say, note=say)  # type: ignore[arg-type]
+        self._keys = keys
+
+    def type(self, keys: str) -> list[str]:
+        self._keys.send_text(keys + "\x04")
+        read_and_run(self.shell, make_prompt(InMemoryHistory(), input=self._keys, output=DummyOutput()))
+        return self.said
+
+
+@pytest.fixture
+def typist() -> Iterator[Typist]:
+    with create_pipe_input() as keys:
+        yield Typist(keys)
+
+
+def test_enter_runs_a_complete_line(typist: Typist) -> None:
+    assert typist.type("1 + 1\r") == ["2"]
+
+
+def test_a_kernel_is_indented_as_it_is_typed_and_ends_with_an_empty_line(typist: Typist) -> None:
+    typist.type("@ti.kernel\rdef k(x: ti.types.ndarray()):\rfor i in x:\rx[i] = 1\r\r")
+    assert typist.gpu.loads == [("k", "@ti.kernel\ndef k(x: ti.types.ndarray()):\n    for i in x:\n        x[i] = 1")]
+
+
+def test_a_pasted_cell_keeps_its_own_indentation(typist: Typist) -> None:
+    typist.type("\x1b[200~@ti.kernel\ndef k():\n    pass\n\nk()\x1b[201~\r")
+    assert typist.gpu.calls == [("k", "k", ())]
+
+
+def test_backspace_takes_back_one_indentation(typist: Typist) -> None:
+    typist.type("if True:\ra = 1\r\x7felse:\ra = 2\r\r")
+    assert typist.shell.evaluator.names.values["a"] == 1
+
+
+def test_ctrl_c_at_the_prompt_clears_the_line(typist: Typist) -> None:
+    assert typist.type("a = 1\rb = (\x03a\r") == ["1"]
+
+
+def test_ctrl_d_and_quit_end_the_prompt(typist: Typist) -> None:
+    assert typist.type(":quit\r1\r") == []
+
+
+def test_an_error_leaves_the_prompt(typist: Typist) -> None:
+    said = typist.type("1 / 0\r2\r")
+    assert said[0].startswith("ZeroDivisionError: division by zero")
+    assert said[1] == "2"
+
+
+def test_ctrl_c_in_a_kernel_returns_to_the_prompt(typist: Typist) -> None:
+    typist.gpu.call_failures["k"] = KeyboardInterrupt()
+    said = typist.type("@ti.kernel\rdef k(): pass\r\rk()\r3\r")
+    assert said[-2:] == ["Interrupted", "3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "indent"),
+    [
+        ("x = 1", ""),
+        ("def f():", "    "),
+        ("def f():  # why", "    "),
+        ("    for i in x:", "        "),
+        ("    x = 1", "    "),
+        ("    return x", ""),
+        ("x = '#'", ""),
+    ],
+)
+def test_the_next_line_is_indented_as_python_is_written(text: str, indent: str) -> None:
+    assert next_indent(text) == indent

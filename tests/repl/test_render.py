@@ -1,0 +1,109 @@
+"""Errors and values, to be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recording_session import RecordingSession
+from tiremote.protocol.errors import (
+    CompileError,
+    EngineCrashed,
+    Interrupted,
+    KernelArgumentError,
+    SourceFrame,
+    WorkerUnreachable,
+)
+from tiremote.repl.cells import Cell
+from tiremote.repl.evaluate import Evaluator
+from tiremote.repl.render import Style, error_text, size_text, table, value_text
+
+FRAME = SourceFrame(unit="k", version=2, function="k", line=3, column=5, end_column=8, text="    abc = 1")
+
+
+def error_of(text: str, first_line: int = 1, **failures: BaseException) -> str:
+    gpu = RecordingSession()
+    gpu.call_failures.update(failures)
+    evaluator = Evaluator(gpu, show=lambda _: None, display=lambda _: None)  # type: ignore[arg-type]
+    with pytest.raises(BaseException) as caught:  # noqa: PT011 - whatever comes is shown
+        evaluator.run(Cell(text, first_line))
+    return error_text(caught.value)
+
+
+def test_an_error_of_the_worker_points_into_the_users_text() -> None:
+    assert error_text(CompileError("no", frames=(FRAME,))) == "CompileError: no\n  line 3, in k\n    abc = 1\n    ^^^"
+
+
+def test_an_error_of_a_call_points_to_the_call_first() -> None:
+    error = KernelArgumentError("b takes f32", frames=(FRAME,))
+    text = "@ti.kernel\ndef k(): pass\n\nk('ä', 1)"
+    assert error_of(text, k=error).split("\n") == [
+        "KernelArgumentError: b takes f32",
+        "  line 4",
+        "    k('ä', 1)",
+        "    ^^^^^^^^^",
+        "  line 3, in k",
+        "    abc = 1",
+        "    ^^^",
+    ]
+
+
+def test_an_error_of_python_shows_the_users_frames_only() -> None:
+    text = error_of("import json\ndef f(a):\n    return json.loads(a)\n\nf('{')", 10)
+    assert text.startswith("json.decoder.JSONDecodeError: Expecting property name")
+    assert "line 14\n    f('{')\n" in text
+    assert "line 12, in f\n    return json.loads(a)\n" in text
+    assert "decoder.py" not in text
+
+
+def test_a_syntax_error_has_a_caret_under_its_place() -> None:
+    assert error_of("x = 1\n  y = )") == "IndentationError: unexpected indent\n  line 2\n    y = )\n    ^"
+    assert error_of("1 +* 2", 7) == "SyntaxError: invalid syntax\n  line 7\n    1 +* 2\n       ^"
+
+
+def test_an_endless_recursion_is_cut() -> None:
+    assert len(error_of("def f(): f()\nf()").splitlines()) < 50
+
+
+def test_an_engine_lost_tells_what_is_there_again_and_what_is_not() -> None:
+    error = EngineCrashed("the engine died", signal="SIGSEGV", restored=("k",), lost=("x",))
+    assert error_text(error) == "EngineCrashed: the engine died; reloaded: k; lost: x"
+
+
+def test_ctrl_c_tells_what_was_stopped_on_the_worker() -> None:
+    interrupt = KeyboardInterrupt()
+    assert error_text(interrupt) == "Interrupted"
+    interrupt.__cause__ = Interrupted("k was interrupted", lost=("x",))
+    assert error_text(interrupt) == "Interrupted: k was interrupted; lost: x"
+
+
+def test_a_worker_that_is_gone_leaves_the_prompt() -> None:
+    assert "The prompt stays" in error_text(WorkerUnreachable("nothing is heard"))
+
+
+def test_colour_is_there_only_when_asked_for() -> None:
+    error = CompileError("no", frames=(FRAME,))
+    assert "\x1b[31m" in error_text(error, Style(colour=True))
+    assert "\x1b" not in error_text(error)
+
+
+def test_a_value_whose_repr_asks_a_worker_that_is_gone_is_shown_all_the_same() -> None:
+    class Gone:
+        def __repr__(self) -> str:
+            raise WorkerUnreachable("nothing is heard")
+
+    assert value_text(Gone()) == "<Gone: nothing is heard>"
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KiB"), (3 << 30, "3.0 GiB"), (5 << 40, "5.0 TiB")],
+)
+def test_sizes_are_readable(size: int, text: str) -> None:
+    assert size_text(size) == text
+
+
+def test_a_table_is_as_wide_as_what_is_in_it() -> None:
+    rows: list[tuple[Any, ...]] = [("a", "bb"), ("ccc", "d")]
+    assert table(rows) == "a    bb\nccc  d"
