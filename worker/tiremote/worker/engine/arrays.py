@@ -16,6 +16,7 @@ from tiremote.worker.engine.casting import fitted
 from tiremote.worker.engine.converters import MAX_ELEMENTS
 from tiremote.worker.engine.copy_kernels import CopyKernels, copy_kernels
 from tiremote.worker.engine.cuda_driver import CudaDriver
+from tiremote.worker.engine.field_memory import Memory, contiguous_strides, field_memory
 from tiremote.worker.engine.fills import PIECE, pieces
 from tiremote.worker.engine.regions import parse_flat, parse_region
 from tiremote.worker.engine.runtime import TaichiRuntime
@@ -43,6 +44,8 @@ class Arrays:
     ) -> None:
         self._runtime = runtime
         self._on_cpu = runtime.arch() == "cpu"
+        #: Whether kernels can tell addresses, and whether those mean something here.
+        self._addressed = runtime.arch() in ("cpu", "cuda")
         self._driver = driver or (CudaDriver.load() if runtime.arch() == "cuda" else None)
         self._available = available
         self._kernels: CopyKernels | None = None
@@ -62,7 +65,7 @@ class Arrays:
         """A new dense field of zeros in a tree of its own. Raises likewise, and `Refused` at the 513th tree."""
         meta = self._checked_meta(dtype, shape, element_shape, needs_grad)
         if self._runtime.snode_tree_count() >= MAX_SNODE_TREES:
-            self._runtime.collect()
+            self.release()
         count = self._runtime.snode_tree_count()
         if count >= MAX_SNODE_TREES:
             raise Refused(
@@ -135,13 +138,14 @@ class Arrays:
                 available=available,
             )
 
-    def release(self, value: Any) -> None:
-        """Gives memory back that goes with ``value``; call it last, after the caller's own references are gone.
+    def release(self) -> None:
+        """Gives the memory of arrays back that nobody refers to any more.
 
-        An ndarray goes with its last reference and a field's tree when all fields in it are dead: so an array that a
-        loaded unit still names stays usable.
+        An ndarray goes with its last reference, and a field's tree when all fields in it are dead: what a loaded
+        unit still names stays usable.
         """
-        del value
+        # A field that was not used yet is still in the runtime's list of what is to be placed.
+        self._runtime.sync()
         self._runtime.collect()
 
     # What there is ------------------------------------------------------------------------------------------
@@ -152,7 +156,8 @@ class Arrays:
             return "array"
         if self._runtime.is_ndarray(value):
             return "ndarray"
-        return "field" if self._runtime.is_field(value) else "object"
+        is_array = self._runtime.is_field(value) and not self._runtime.is_struct_field(value)
+        return "field" if is_array else "object"
 
     def meta(self, value: Any) -> ArrayMeta:
         """Its dtype, shape, element shape and size. Raises `UnsupportedType` for what is not an array here."""
@@ -160,8 +165,6 @@ class Arrays:
             return ArrayMeta(dtype=name_of(value.dtype), shape=value.shape, itemsize=value.dtype.itemsize)
         if self._runtime.is_ndarray(value) or self._runtime.is_field(value):
             return self._runtime.array_meta(value)
-        if self._runtime.is_struct_field(value):
-            raise UnsupportedType("a struct field is no single array: name one of its members")
         raise UnsupportedType(f"a {type(value).__name__} is no array: an ndarray, a field or a NumPy array is")
 
     def describe(self, value: Any) -> dict[str, Any]:
@@ -288,12 +291,12 @@ class Arrays:
     def _storage(self, value: Any, meta: ArrayMeta) -> Storage:
         if isinstance(value, np.ndarray):
             return HostStorage(value)
-        is_field = self._runtime.is_field(value)
-        address = 0 if is_field else self._runtime.data_pointer(value)
-        if address and self._on_cpu:
-            return HostStorage(_array_at(address, meta))
         if self._kernels is None:
             self._kernels = copy_kernels(self._runtime.ti)
+        memory = self._memory(value, meta, self._kernels)
+        if memory is not None and self._on_cpu:
+            return HostStorage(_array_at(memory, meta))
+        is_field = self._runtime.is_field(value)
         moved = KernelStorage(
             value,
             meta,
@@ -305,9 +308,15 @@ class Arrays:
             driver=self._driver,
             sync=self._runtime.sync,
         )
-        if address and self._driver is not None:
-            return DeviceStorage(self._driver, address, meta, moved)
+        if memory is not None and self._driver is not None and memory.is_contiguous(meta):
+            return DeviceStorage(self._driver, memory.address, meta, moved)
         return moved
+
+    def _memory(self, value: Any, meta: ArrayMeta, kernels: CopyKernels) -> Memory | None:
+        if self._runtime.is_field(value):
+            return field_memory(value, meta, self._runtime, kernels) if self._addressed else None
+        address = self._runtime.data_pointer(value)
+        return Memory(address, contiguous_strides(meta)) if address else None
 
     def _staging(self, dtype: str, size: int) -> tuple[Any, int]:
         made = self._runtime.make_ndarray(dtype, (size,), (), False)
@@ -319,10 +328,11 @@ _memory_at.restype = ctypes.py_object
 _memory_at.argtypes = (ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)
 
 
-def _array_at(address: int, meta: ArrayMeta) -> np.ndarray:
+def _array_at(memory: Memory, meta: ArrayMeta) -> np.ndarray:
     """Host memory as an array; whoever owns the memory must outlive it."""
-    memory = _memory_at(address, meta.nbytes, _PyBUF_WRITE)
-    return np.frombuffer(memory, dtype_of(meta.dtype)).reshape(meta.full_shape)
+    extent = sum((n - 1) * stride for n, stride in zip(meta.full_shape, memory.strides, strict=True))
+    view = _memory_at(memory.address, extent + meta.itemsize, _PyBUF_WRITE)
+    return np.ndarray(meta.full_shape, dtype_of(meta.dtype), view, strides=memory.strides)
 
 
 def _first_line(error: BaseException) -> str:

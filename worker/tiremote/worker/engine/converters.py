@@ -55,13 +55,13 @@ def described(value: object, runtime: ArrayRuntime) -> str:
         return f"a NumPy array of {_dtype_text(value.dtype)}, shape {value.shape}"
     if runtime.is_ndarray(value):
         return _meta_text("an ndarray", runtime.array_meta(value))
+    if runtime.is_struct_field(value):
+        return "a struct field"
     if runtime.is_field(value):
         try:
             return _meta_text("a field", runtime.array_meta(value))
         except UnsupportedType:
             return "a field of a quantised type"
-    if runtime.is_struct_field(value):
-        return "a struct field"
     return shown(value)
 
 
@@ -103,7 +103,7 @@ def _array(kind: ArrayType, runtime: ArrayRuntime) -> Converter:
             if kind.needs_grad and not has_grad(value):
                 raise Mismatch(described(value, runtime), "make it with needs_grad=True")
             return value
-        if runtime.is_field(value) or runtime.is_struct_field(value):
+        if runtime.is_field(value):
             hint = "pass an ndarray, or annotate the parameter with ti.template()"
             raise Mismatch(described(value, runtime), hint)
         raise Mismatch(described(value, runtime), "pass an ndarray or a NumPy array")

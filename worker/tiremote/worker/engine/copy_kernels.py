@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class CopyKernels:
-    """Each takes (array, flat, box, first, count, block, axes, rows, columns).
+    """The first four take (array, flat, box, first, count, block, axes, rows, columns).
 
     ``flat`` holds ``count`` whole elements, those from number ``first`` on in the C order of the box. ``box`` is
     i32 of shape (3, axes): start, step and count of each axis. One thread moves ``block`` neighbours: many on a
@@ -23,6 +23,8 @@ class CopyKernels:
     scatter_field: Any
     gather_ndarray: Any
     scatter_ndarray: Any
+    #: Takes (field, out, indices, axes): the address of the first member at each of the indices, i32 of (n, axes).
+    addresses: Any
 
 
 def copy_kernels(ti: Any) -> CopyKernels:
@@ -55,6 +57,8 @@ def copy_kernels(ti: Any) -> CopyKernels:
         else:
             for row, column in ti.static(ti.ndrange(rows, columns)):
                 target[index][row, column] = flat[(k * rows + row) * columns + column]
+
+    flat_u64 = ti.types.ndarray(ti.u64, ndim=1)
 
     def moving(move: Any, array: Any) -> Any:
         @ti.kernel
@@ -91,9 +95,22 @@ def copy_kernels(ti: Any) -> CopyKernels:
 
         return copy
 
+    @ti.kernel
+    def addresses(field: anything, out: flat_u64, indices: box_array, axes: anything):
+        ti.loop_config(serialize=True)
+        for k in range(out.shape[0]):
+            if ti.static(axes == 0):
+                out[k] = ti.get_addr(field, [])
+            else:
+                index = ti.Vector.zero(ti.i32, axes)
+                for axis in ti.static(range(axes)):
+                    index[axis] = indices[k, axis]
+                out[k] = ti.get_addr(field, index)
+
     return CopyKernels(
         gather_field=moving(load, ti.template()),
         scatter_field=moving(store, ti.template()),
         gather_ndarray=moving(load, ti.types.ndarray()),
         scatter_ndarray=moving(store, ti.types.ndarray()),
+        addresses=addresses,
     )

@@ -91,7 +91,7 @@ class TaichiRuntime(ArrayRuntime):
         if real != arch:
             raise Refused(f"arch={asked!r} was asked for, but the runtime started on {real!r}")
         self.trees.watch()
-        self.free_vector_ndarrays_when_dropped()
+        self.free_what_is_dropped()
         self.info = RuntimeInfo(name=self.name, version=self.version(), arch=real, device=self.device_name(real))
         return self.info
 
@@ -99,6 +99,7 @@ class TaichiRuntime(ArrayRuntime):
         """Instead of `init`, where somebody else calls ``ti.init``, before or after."""
         self.guard_init.install()
         self.trees.watch()
+        self.free_what_is_dropped()
 
     def is_started(self) -> bool:
         return self.state.prog is not None

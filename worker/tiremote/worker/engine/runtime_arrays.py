@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +45,7 @@ class ArrayRuntime:
         def dtype_object(self, name: str) -> Any: ...
         def is_ndarray(self, value: object) -> bool: ...
         def is_field(self, value: object) -> bool: ...
+        def sync(self) -> None: ...
 
     # Signatures -------------------------------------------------------------------------------------------
 
@@ -139,10 +142,12 @@ class ArrayRuntime:
     # Arrays -------------------------------------------------------------------------------------------------
 
     def array_meta(self, value: Any) -> ArrayMeta:
-        """What an ndarray or a field is. Raises `UnsupportedType` for dtypes that do not travel (quantised ones)."""
+        """What an ndarray or a field is. Raises `UnsupportedType` for struct fields and quantised dtypes."""
         found = value.__dict__.get(_META)
         if found is not None:
             return found  # type: ignore[no-any-return]
+        if self.is_struct_field(value):
+            raise UnsupportedType("a struct field is no single array: name one of its members")
         if self.is_ndarray(value):
             element_shape = tuple(value.element_shape)
         elif isinstance(value, self.lang("matrix").MatrixField):
@@ -167,6 +172,21 @@ class ArrayRuntime:
     def field_offset(self, field: Any) -> tuple[int, ...]:
         """The index of a field's first element: zeros unless it was made with ``offset``."""
         return tuple(map(int, field.snode.ptr.offset)) or (0,) * len(field.shape)
+
+    def dense_offsets(self, field: Any) -> list[int] | None:
+        """Where each member of a field lies within a cell, in bytes from the first; None where cells do not hold
+        all of them, or are not all there (sparse, quantised)."""
+        nodes = [self.lang("snode").SNode(member.ptr.snode()) for member in field.vars]
+        cell = nodes[0].parent()
+        if any(node.parent()._id != cell._id for node in nodes):
+            return None
+        kinds = self.core.SNodeType
+        while cell is not None and cell.ptr.type != kinds.root:
+            if cell.ptr.type != kinds.dense:
+                return None
+            cell = cell.parent()
+        first = nodes[0]._offset_bytes_in_parent_cell
+        return [int(node._offset_bytes_in_parent_cell - first) for node in nodes]
 
     def max_dimensions(self) -> int:
         """The most axes of a field or ndarray, without the element's own."""
@@ -195,9 +215,13 @@ class ArrayRuntime:
             return self.ti.types.vector(element_shape[0], scalar)
         return self.ti.types.matrix(*element_shape, scalar)
 
-    def free_vector_ndarrays_when_dropped(self) -> None:
-        """Gives vector and matrix ndarrays the finaliser that scalar ones have; without it they leak for good."""
+    def free_what_is_dropped(self) -> None:
+        """Mends what keeps the memory of arrays for ever after their last reference is gone. Once is enough."""
+        self._finalise_element_ndarrays()
+        self._hold_template_fields_weakly()
 
+    def _finalise_element_ndarrays(self) -> None:
+        # Scalar ndarrays have a finaliser; vector and matrix ones were forgotten.
         def delete(ndarray: Any) -> None:
             state = self.impl and self.impl.get_runtime()  # modules are None while the interpreter ends
             if ndarray.arr is not None and state is not None and state.prog is not None:
@@ -206,3 +230,18 @@ class ArrayRuntime:
         for cls in (self.lang("matrix").VectorNdarray, self.lang("matrix").MatrixNdarray):
             if not hasattr(cls, "__del__"):
                 cls.__del__ = delete
+
+    def _hold_template_fields_weakly(self) -> None:
+        # A kernel remembers each field it was given as a template, as the key of its compiled instance. Taichi does
+        # the same for data_oriented objects, with a weak reference.
+        mapper = self.lang("kernel_impl").TaichiCallableTemplateMapper
+        extract = mapper.extract_arg
+        if hasattr(extract, "__wrapped__"):
+            return
+        fields = (self.lang("field").Field, self.lang("matrix").MatrixField, self.lang("struct").StructField)
+
+        @functools.wraps(extract)
+        def extract_arg(arg: Any, anno: Any, name: str) -> Any:
+            return weakref.ref(arg) if isinstance(arg, fields) else extract(arg, anno, name)
+
+        mapper.extract_arg = staticmethod(extract_arg)
