@@ -32,7 +32,7 @@ from tiremote.protocol.messages import (
 from tiremote.protocol.values import Handle, Name, wire_array
 
 #: Seconds that anything may take before a test fails; only that bounds how long a broken test waits.
-PATIENCE = 60.0
+PATIENCE = 30.0
 
 
 class RealWorker:
@@ -116,7 +116,8 @@ class RawSession:
         """The next message of any kind."""
         if not self.socket.poll(int(patience * 1000)):
             raise TimeoutError(f"nothing came for {patience} s")
-        return decode_reply([frame.buffer for frame in self.socket.recv_multipart(copy=False)])
+        frames = [frame.buffer for frame in self.socket.recv_multipart(copy=False)]
+        return decode_reply(frames if frames[0].nbytes else frames[1:])
 
     def ask(self, op: type[Request], **fields: Any) -> Any:
         """The result of a request. Raises the error that it got."""
@@ -128,6 +129,11 @@ class RawSession:
         if isinstance(answer, Failure):
             raise error_of(answer)
         return answer.result
+
+    def ask_raw(self, request: str, frames: list[bytes]) -> Any:
+        """Sends frames as they are and waits for the answer to that id. Raises the error that it got."""
+        self.socket.send_multipart(frames)
+        return self.result(Ping(id=request))
 
     def printed(self, request: Request, event: str = "stdout") -> str:
         """What a request has printed so far."""

@@ -14,7 +14,7 @@ from importlib.metadata import version as package_version
 from itertools import count
 from typing import Any
 
-from tiremote.protocol.codec import check_buffers, id_of, read_header, request_from_header
+from tiremote.protocol.codec import check_buffers, id_in, read_header, request_from_header
 from tiremote.protocol.errors import (
     Interrupted,
     PayloadTooLarge,
@@ -106,14 +106,12 @@ class Front:
             self._dropped += 1
             return
         self._requests += 1
-        header: dict[str, Any] = {}
         try:
             nbytes = check_buffers(frames[1:], self._settings.limits)
             header = read_header(frames[0], frames[1:], self._settings.limits)
-            request = request_from_header(header)
-            self._on_request(route, user, request, frames, nbytes, now)
+            self._on_request(route, user, request_from_header(header), frames, nbytes, now)
         except TiremoteError as error:
-            self._answers.fail(route, id_of(header), error)
+            self._answers.fail(route, id_in(frames[0], self._settings.limits), error)
 
     def _on_request(
         self, route: Route, user: str, request: Request, frames: Sequence[Any], nbytes: int, now: float
