@@ -87,6 +87,8 @@ def connect(
         if worker is not None:
             worker.stop()
         raise
+    if worker is not None:
+        worker.when_it_ends(exchange.lost)
     return Session(exchange, hello, private=session is None, worker=worker)
 
 

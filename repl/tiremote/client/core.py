@@ -67,11 +67,15 @@ class Core:
         self._heard = 0.0
         self._pinged = 0.0
         self._ticked: float | None = None
+        self._lost: str | None = None
 
     # What the caller wants
 
     def send(self, pending: Pending, now: float) -> None:
         """Takes a request; it goes out at once where it can."""
+        if self._lost is not None:
+            pending.settle(WorkerUnreachable(self._lost))
+            return
         if not self._pending:
             self._heard = self._pinged = now
         self._pending[pending.request.id] = pending
@@ -140,6 +144,11 @@ class Core:
         self._pings.clear()
         for pending in failed.values():
             pending.settle(error())
+
+    def lost(self, why: str) -> None:
+        """The worker is gone for good."""
+        self._lost = why
+        self.fail_all(lambda: WorkerUnreachable(why))
 
     # Time
 

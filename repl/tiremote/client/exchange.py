@@ -122,6 +122,10 @@ class Exchange:
         self._link.established(result.token, quiet_limit=liveness)
         return result
 
+    def lost(self, why: str) -> None:
+        """The worker is known to be gone: nothing is waited for any more."""
+        self._link.lost(why)
+
     def close(self) -> None:
         """Ends the connection; what is under way fails with `Refused`."""
         self._link.close()

@@ -47,10 +47,11 @@ def _server_key(given: str | os.PathLike[str]) -> bytes:
 
 
 def _certificate(path: Path, what: str) -> tuple[bytes, bytes | None]:
+    if not path.is_file():
+        raise ValueError(f"{what}: there is no file {path}; run `tiremote keygen` first, or give its path")
     try:
         return zmq.auth.load_certificate(path)
     except OSError as error:
-        hint = "run `tiremote keygen` first, or give its path"
-        raise ValueError(f"{what} cannot be read: {path}: {error.strerror or error}; {hint}") from None
+        raise ValueError(f"{what} cannot be read: {path}: {error.strerror or error}") from None
     except ValueError:
         raise ValueError(f"{what}: {path} is no certificate as `tiremote keygen` writes it") from None

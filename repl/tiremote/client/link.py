@@ -14,8 +14,9 @@ from zmq.utils.monitor import recv_monitor_message
 
 from tiremote.client.core import Core, Pending
 from tiremote.client.keys import CurveKeys
+from tiremote.client.resolve import needs_ipv6
 from tiremote.protocol.codec import decode_reply, id_of, read_header
-from tiremote.protocol.errors import InternalError, Refused, TiremoteError, Unauthorized
+from tiremote.protocol.errors import InternalError, Refused, TiremoteError, Unauthorized, WorkerUnreachable
 from tiremote.protocol.messages import RequestId
 from tiremote.protocol.results import Limits
 
@@ -49,7 +50,6 @@ class Link:
         *,
         quiet_limit: float,
         keys: CurveKeys | None = None,
-        ipv6: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.address = address
@@ -62,7 +62,7 @@ class Link:
         self._lock = threading.Lock()
         self._closing = False
         self._context = zmq.Context()
-        self._ipv6 = ipv6
+        self._lost: str | None = None
         self._waker: zmq.Socket[bytes] = self._context.socket(zmq.PAIR)
         self._waker.bind("inproc://wake")
         self.thread = threading.Thread(target=self._run, name=f"tiremote {address}", daemon=True)
@@ -80,6 +80,13 @@ class Link:
         """Hello was answered. Called on the link's thread, or before anything else is sent."""
         self._core.token = token
         self._core.quiet_limit = quiet_limit
+
+    def lost(self, why: str) -> None:
+        """The worker is known to be gone for good: what waits, and all later, fails with `WorkerUnreachable`."""
+        with self._lock:
+            if not self._closing:
+                self._lost = why
+                self._wake()
 
     def close(self) -> None:
         """Ends the thread and the socket; what is pending fails with `Refused`. May be called twice."""
@@ -110,7 +117,11 @@ class Link:
         socket = self._socket()
         monitor = socket.get_monitor_socket(_EVENTS)
         try:
-            socket.connect(self.address)
+            try:
+                socket.ipv6 = needs_ipv6(self.address, self._core.quiet_limit)
+                socket.connect(self.address)
+            except WorkerUnreachable as error:
+                self._core.lost(error.message)
             self._loop(socket, monitor, wake)
             self._core.fail_all(lambda: Refused("the session was closed before this was answered"))
         except Exception as error:
@@ -132,7 +143,6 @@ class Link:
         socket.immediate = True
         socket.sndhwm = socket.rcvhwm = 0
         socket.reconnect_ivl, socket.reconnect_ivl_max = 100, 2000
-        socket.ipv6 = self._ipv6
         socket.tcp_keepalive, socket.tcp_keepalive_idle, socket.tcp_keepalive_intvl = 1, 15, 5
         if self._keys is not None:
             socket.curve_publickey, socket.curve_secretkey = self._keys.public, self._keys.secret
@@ -151,6 +161,8 @@ class Link:
                 wake.recv(zmq.DONTWAIT)
             self._receive(socket)
             self._watch(monitor)
+            if self._lost is not None:
+                self._core.lost(self._lost)
             while self._inbox:
                 self._core.send(self._inbox.popleft(), self.clock())
             if self.on_pass is not None:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import IO
 
 from tiremote.protocol.errors import WorkerUnreachable
@@ -36,6 +36,7 @@ class LocalWorker:
         self._stderr: deque[str] = deque(maxlen=200)
         self._ready: str | None = None
         self._announced = threading.Event()
+        self._on_end: Callable[[str], None] | None = None
         # In a group of its own: Ctrl-C in a terminal is for the client, which tells the worker what to stop.
         new_group = {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
         self._process = subprocess.Popen(
@@ -105,6 +106,10 @@ class LocalWorker:
     def pid(self) -> int:
         return self._process.pid
 
+    def when_it_ends(self, tell: Callable[[str], None]) -> None:
+        """``tell`` is called once, on another thread, when the process has closed its output, which is its end."""
+        self._on_end = tell
+
     def stop(self) -> None:
         """Ends it: by end of input, then by asking, then by force. May be called twice."""
         process = self._process
@@ -133,6 +138,8 @@ class LocalWorker:
                 self._ready = matched[1]
                 self._announced.set()
         self._announced.set()
+        if self._on_end is not None:
+            self._on_end(f"the local worker has ended{self._last_words()}; connect() starts another")
 
     def _read_stderr(self, pipe: IO[str]) -> None:
         self._stderr.extend(pipe)
