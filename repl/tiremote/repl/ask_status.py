@@ -11,7 +11,7 @@ from tiremote.protocol.messages import Status
 from tiremote.protocol.results import WorkerStatus
 
 #: Seconds to wait for a worker's first sign of life.
-_PATIENCE = 10.0
+_PATIENCE = 5.0
 
 
 def ask_status(

@@ -1,0 +1,269 @@
+"""Scripts piped to `tiremote`, through a real worker."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from real_worker import RealWorker
+
+QUICK_START = """\
+import taichi as ti
+import numpy as np
+ti.init(arch=ti.{arch})
+
+x = ti.ndarray(ti.f32, shape=10)
+x.from_numpy(np.arange(10, dtype=np.float32))
+
+@ti.kernel
+def add_base(x: ti.types.ndarray(), base: ti.f32):
+    for i in range(x.shape[0]):
+        x[i] += base
+
+add_base(x, 5.0)
+print(x.to_numpy())
+
+@ti.kernel
+def add_base(x: ti.types.ndarray(), base: ti.f32):
+    for i in range(x.shape[0]):
+        x[i] += 2 * base
+
+x.from_numpy(np.arange(10, dtype=np.float32))
+add_base(x, 5.0)
+print(x.to_numpy())
+"""
+
+
+def tiremote(*arguments: str, script: str = "") -> subprocess.CompletedProcess[str]:
+    code = "from tiremote.repl.command import main; main(prog_name='tiremote')"
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, input=script, capture_output=True, text=True, timeout=100, check=False)
+
+
+def printed(worker: RealWorker, script: str) -> str:
+    """What a script that must end well prints."""
+    done = tiremote(worker.address, script=script)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def failed(worker: RealWorker, script: str) -> tuple[str, str]:
+    """stdout and stderr of a script that must fail."""
+    done = tiremote(worker.address, script=script)
+    assert done.returncode == 1
+    assert "\x1b" not in done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout, done.stderr
+
+
+# A local worker
+
+
+def test_the_quick_start_pasted_whole_runs_on_a_local_worker(arch: str) -> None:
+    done = tiremote("--arch", arch, script=QUICK_START.format(arch=arch))
+    assert (done.returncode, done.stderr) == (0, "")
+    # 2 * base is 10, so 0..9 becomes 10..19.
+    assert done.stdout == f"{np.arange(5, 15, dtype=np.float32)}\n{np.arange(10, 20, dtype=np.float32)}\n"
+
+
+def test_the_demo_checks_its_own_results(arch: str) -> None:
+    done = tiremote("demo", "--arch", arch)
+    assert done.returncode == 0, done.stderr
+    assert "x = 5 6 7 8 9 10 11 12 13 14\n" in done.stdout
+    assert "x = 10 11 12 13 14 15 16 17 18 19\n" in done.stdout
+    assert done.stdout.endswith("All results are right.\n")
+    assert done.stdout.count(" ms\n") == 10
+
+
+# What Taichi users do
+
+
+def test_fields_and_constants_typed_earlier_are_seen_by_kernels(worker: RealWorker) -> None:
+    script = """
+n = 4
+dt = 1 / 2
+x = ti.field(ti.f32, n)
+@ti.kernel
+def k():
+    for i in x:
+        x[i] += dt * n
+k()
+print(x.to_numpy())
+dt = 10.0
+k()
+print(x.to_numpy())
+"""
+    assert printed(worker, script) == "[2. 2. 2. 2.]\n[42. 42. 42. 42.]\n"
+
+
+def test_a_changed_function_reaches_its_callers_and_fields_keep_their_contents(worker: RealWorker) -> None:
+    script = """
+x = ti.field(ti.i32, 2)
+@ti.kernel
+def k():
+    for i in x:
+        x[i] += f(i)
+@ti.func
+def f(i):
+    return i + 1
+k()
+@ti.func
+def f(i):
+    return 100
+k()
+print(x.to_numpy())
+"""
+    assert printed(worker, script) == "[101 102]\n"
+
+
+def test_fields_that_are_placed_by_hand_work(worker: RealWorker) -> None:
+    script = """
+a = ti.field(ti.i32)
+b = ti.Vector.field(2, ti.i32)
+block = ti.root.dense(ti.i, 3)
+block.place(a)
+block.place(b)
+@ti.kernel
+def k():
+    for i in a:
+        a[i] = i
+        b[i] = [i, -i]
+k()
+print(a.to_numpy().tolist(), b.to_numpy().tolist())
+"""
+    assert printed(worker, script) == "[0, 1, 2] [[0, 0], [1, -1], [2, -2]]\n"
+
+
+def test_classes_types_and_vectors_of_taichi_work(worker: RealWorker) -> None:
+    script = """
+import math
+import taichi.math as tm
+from taichi.math import vec2
+vec3 = ti.types.vector(3, ti.f32)
+p = vec3.field(shape=2)
+gravity = ti.Vector([0.0, -1.0, 2.0])
+
+@ti.data_oriented
+class Solver:
+    def __init__(self, n):
+        self.x = ti.field(ti.f32, n)
+
+    @ti.kernel
+    def fill(self, v: ti.f32):
+        for i in self.x:
+            self.x[i] = v * tm.sign(math.pi) + vec2(0.0, 1.0).x
+
+    @ti.kernel
+    def total(self) -> ti.f32:
+        s = 0.0
+        for i in self.x:
+            s += self.x[i]
+        return s
+
+@ti.kernel
+def fall():
+    for i in p:
+        p[i] += gravity
+
+s = Solver(4)
+s.fill(2.0)
+fall()
+print(s.total(), p.to_numpy()[1].tolist())
+"""
+    assert printed(worker, script) == "8.0 [0.0, -1.0, 2.0]\n"
+
+
+def test_what_kernels_print_comes_in_order(worker: RealWorker) -> None:
+    script = """
+@ti.kernel
+def k(i: ti.i32):
+    print("kernel", i)
+for i in range(3):
+    print("laptop", i)
+    k(i)
+"""
+    lines = [line for i in range(3) for line in (f"laptop {i}", f"kernel {i}")]
+    assert printed(worker, script).splitlines() == lines
+
+
+def test_commands_work_in_scripts(worker: RealWorker, tmp_path: Path) -> None:
+    script = f"""
+x = ti.ndarray(ti.f32, shape=(3, 2))
+x.from_numpy(np.arange(6, dtype=np.float32).reshape(3, 2))
+@ti.kernel
+def k(x: ti.types.ndarray(), b: ti.f32): pass
+:kernels
+:arrays
+:fetch x 1,:
+:fetch x :,0 {tmp_path}/column.npy
+:cleanup k
+:cleanup x
+:kernels
+:status
+"""
+    out = printed(worker, script)
+    assert "k     1        k(x: ndarray, b: f32)\n" in out
+    assert "x     ndarray  float32  (3, 2)  24 bytes  " in out
+    assert "float32 (2,)\n[2. 3.]\n" in out
+    assert np.load(tmp_path / "column.npy").tolist() == [0.0, 2.0, 4.0]
+    assert "dropped k, " in out
+    assert "dropped x, 24 bytes came back\nNo kernel is loaded" in out
+    assert "holds     0 units, 0 arrays of 0 bytes" in out
+
+
+# Errors
+
+
+def test_a_name_that_does_not_exist_is_shown_with_its_line_in_the_script(worker: RealWorker) -> None:
+    out, err = failed(worker, "print('before')\n\n@ti.kernel\ndef k():\n    a = wrong\n\nk()\nprint('after')\n")
+    assert out == "before\n"
+    assert err.startswith("CompileError: ")
+    assert err.endswith("  line 5, in k\n    a = wrong\n        ^^^^^\n")
+
+
+def test_a_wrong_argument_points_to_the_call(worker: RealWorker) -> None:
+    _, err = failed(worker, "@ti.kernel\ndef k(a: ti.i32): pass\n\nk(2**40)\n")
+    assert err.startswith("KernelArgumentError: ")
+    assert "'a'" in err
+    assert "\n  line 4\n    k(2**40)\n    ^^^^^^^^\n" in err
+
+
+def test_options_that_differ_are_refused_and_those_that_agree_are_not(worker: RealWorker) -> None:
+    _, err = failed(worker, "import taichi as ti\nti.init(default_fp=ti.f32)\nti.init(default_fp=ti.f64)\n")
+    assert err.startswith("Refused: line 3: ti.init asks for default_fp='f64'")
+
+
+def test_an_array_used_as_a_global_is_refused_with_advice(worker: RealWorker) -> None:
+    _, err = failed(worker, "a = np.zeros(3)\n@ti.kernel\ndef k():\n    a[0] = 1\n")
+    assert err.startswith("CompileError: a is a NumPy array on this laptop")
+    assert err.endswith("  line 4\n    a[0] = 1\n    ^\n")
+
+
+def test_a_named_session_is_found_again_with_its_names(worker: RealWorker) -> None:
+    script = "x = ti.field(ti.i32, 2)\n@ti.kernel\ndef k():\n    x[0] += 1\nk()\n"
+    for text, expected in [(script, ""), ("k()\nprint(x.to_numpy())\n", "[2 0]\n")]:
+        done = tiremote(worker.address, "--session", "found-again", script=text)
+        assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
+    done = tiremote("status", worker.address, "--session", "found-again")
+    assert "session   found-again" in done.stdout
+
+
+def test_status_opens_no_session(worker: RealWorker) -> None:
+    done = tiremote("status", worker.address)
+    assert done.returncode == 0, done.stderr
+    assert f"worker    {worker.address}, pid {worker.process.pid}" in done.stdout
+    assert "session   " not in done.stdout
+
+
+def test_a_worker_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    done = tiremote(f"ipc://{tmp_path}/nobody", script="1\n")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "WorkerUnreachable" in done.stderr
+
+
+@pytest.mark.parametrize("script", ["", "# nothing\n", "\ufeffx = 1\n"])
+def test_a_script_that_does_nothing_ends_well(worker: RealWorker, script: str) -> None:
+    assert printed(worker, script) == ""
