@@ -40,6 +40,9 @@ _INSIDES = re.compile(r"^\s*(?:[\[(]kernel=[^\])]*[\])]|\[[\w./]+\.(?:cpp|cc|h|c
 #: The same inside a traceback that Taichi printed into its message.
 _INTERNAL = re.compile(r"^RuntimeError: \[[\w./]+:[^\]]*\]\s*")
 
+#: Behind a wrong argument of one of Taichi's own functions: what its C++ side takes.
+_PYBIND = re.compile(r" The following argument types are supported:.*$")
+
 _MEMORY = re.compile(r"out of memory|OUT_OF_(?:HOST_|DEVICE_)?MEMORY|bad_alloc|(?:failed|unable) to allocate", re.I)
 #: After one of these every later call in the process fails too.
 _POISON = re.compile(r"CUDA_ERROR_\w+|CUDA Error|hipError\w+|VK_ERROR_DEVICE_LOST|illegal memory access", re.I)
@@ -94,7 +97,7 @@ def run_error(error: BaseException, runtime: TaichiRuntime | None = None) -> Tir
         return KernelArgumentError(told.message, frames=told.frames)
     taichis_own = runtime is not None and isinstance(error, runtime.assertion_errors())
     message = told.message if taichis_own else _named(error, told.message)
-    kind = "AssertionError" if taichis_own else type(error).__name__
+    kind = "AssertionError" if taichis_own else type(error).__name__.removeprefix("Taichi")
     if isinstance(error, SystemExit):
         message = f"SystemExit: the code asked to end the program with {error.code!r}; the session goes on"
     return KernelRuntimeError(message, type=kind, frames=told.frames)
@@ -138,7 +141,7 @@ def _read_text(text: str) -> tuple[str, list[SourceFrame]]:
     if is_traceback and kept:
         # ``AttributeError: ...`` and, should its text be longer, what follows.
         kept[0] = _INTERNAL.sub("", kept[0])
-    message = " ".join(part for part in kept if part)
+    message = _PYBIND.sub("", " ".join(part for part in kept if part))
     return (message if len(message) <= _MOST_CHARACTERS else f"{message[:_MOST_CHARACTERS]}..."), frames
 
 
@@ -175,6 +178,8 @@ def _is_compilation(error: BaseException, runtime: TaichiRuntime | None) -> bool
 
 def _named(error: BaseException, message: str) -> str:
     name = type(error).__name__
+    if name.startswith("Taichi") and message:
+        return message
     if isinstance(error, (NameError, AttributeError)):
         # Python's own "Did you mean" is worked out when the exception is shown.
         shown = "".join(traceback.TracebackException.from_exception(error, limit=0).format_exception_only())

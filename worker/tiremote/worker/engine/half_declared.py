@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tiremote.worker.engine.snode_trees import is_allocatable
+
 if TYPE_CHECKING:
     from tiremote.worker.engine.runtime import TaichiRuntime
 
@@ -95,7 +97,7 @@ def has_unplaced_fields(runtime: TaichiRuntime) -> bool:
         return True
     if any(builder is not root for builder in state.unfinalized_fields_builder):
         return True
-    return not root.finalized and not root.empty and not _has_leaves_only(root.ptr)
+    return not root.finalized and not root.empty and not is_allocatable(root)
 
 
 def _is_complete(runtime: TaichiRuntime) -> bool:
@@ -103,14 +105,6 @@ def _is_complete(runtime: TaichiRuntime) -> bool:
     return bool(
         not root.empty and not root.finalized and runtime.state.global_vars and not has_unplaced_fields(runtime)
     )
-
-
-def _has_leaves_only(node: Any) -> bool:
-    """Whether every branch ends in a place: Taichi cannot allocate a node without children."""
-    if node.is_place():
-        return True
-    children = [node.get_ch(index) for index in range(node.get_num_ch())]
-    return bool(children) and all(_has_leaves_only(child) for child in children)
 
 
 def _holds(items: tuple[Any, ...], wanted: object) -> bool:

@@ -139,7 +139,11 @@ class KernelLoader:
         self._runtime.collect()
 
     def _load(self, source: Source, calls: Calls) -> tuple[LoadedUnit, tuple[str, ...]]:
-        snapshot = self._runtime.take_snapshot()
+        try:
+            snapshot = self._runtime.take_snapshot()
+        except Exception as error:
+            # What was declared before cannot be allocated.
+            raise load_error(error, self._runtime) from None
         module = types.ModuleType(f"tiremote unit [{source.unit}] v{source.version}")
         failure: BaseException
         try:

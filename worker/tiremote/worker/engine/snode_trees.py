@@ -98,9 +98,21 @@ class SNodeTrees:
 
         @functools.wraps(finalize)
         def _finalize(this: Any, *args: Any, **kwargs: Any) -> Any:
+            if not is_allocatable(this):
+                # Taichi finds this out too, after it has freed the nodes that Python still points to.
+                raise Refused(
+                    "a node (ti.root.dense(...) or its kin) is declared and nothing is placed in it yet: "
+                    "place a field in it before anything is launched"
+                )
             self._make_room()
             members = self.members(this.ptr)
-            tree = finalize(this, *args, **kwargs)
+            try:
+                tree = finalize(this, *args, **kwargs)
+            except BaseException:
+                # The nodes are gone on the C++ side. Later fields need a builder that works.
+                if self._runtime.impl._root_fb is this:
+                    self._runtime.impl._root_fb = self._builder()
+                raise
             self._trees.append(_Tree(tree, members))
             return tree
 
@@ -115,6 +127,19 @@ class SNodeTrees:
                 f"there are {MAX_SNODE_TREES} SNode trees, the most that Taichi can hold: "
                 "clean up units or fields, or declare several fields before the first kernel runs"
             )
+
+
+def is_allocatable(builder: Any) -> bool:
+    """Whether every branch of a builder's tree ends in a field."""
+    root = builder.root.ptr
+    return all(_ends_in_fields(root.get_ch(index)) for index in range(root.get_num_ch()))
+
+
+def _ends_in_fields(node: Any) -> bool:
+    if node.is_place():
+        return True
+    children = [node.get_ch(index) for index in range(node.get_num_ch())]
+    return bool(children) and all(_ends_in_fields(child) for child in children)
 
 
 def _root_id(member: Any) -> int | None:
