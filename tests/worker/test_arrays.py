@@ -243,6 +243,8 @@ def test_flat_ranges_that_are_not_there_are_refused(arrays: Arrays, flat: Any) -
 
 def test_a_slice_moves_no_more_than_it_must(runtime: TaichiRuntime) -> None:
     """On a GPU a contiguous part is one copy of its bytes; a sparse one never moves the whole array."""
+    if runtime.arch() != "cpu":
+        pytest.skip("the false driver copies host memory")
     room = Room(runtime, "gpu")
     made = room.make("f32", (2000, 2000))
     room.arrays.read(made, region=((10, 20, 1),))

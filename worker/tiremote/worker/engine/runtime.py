@@ -53,6 +53,7 @@ class TaichiRuntime(ArrayRuntime):
 
     def __init__(self, name: str = "taichi") -> None:
         self.name = name
+        self._lang: dict[str, Any] = {}
         with _quiet_environment():
             self.ti: Any = importlib.import_module(name)
             self.tm: Any = importlib.import_module(f"{name}.math")
@@ -67,7 +68,10 @@ class TaichiRuntime(ArrayRuntime):
 
     def lang(self, module: str) -> Any:
         """A module of the runtime's ``lang`` package, such as ``kernel_impl``."""
-        return importlib.import_module(f"{self.name}.lang.{module}")
+        found = self._lang.get(module)
+        if found is None:
+            found = self._lang[module] = importlib.import_module(f"{self.name}.lang.{module}")
+        return found
 
     # Starting ---------------------------------------------------------------------------------------------
 
