@@ -14,7 +14,7 @@ from tiremote.protocol.receipts import ArrayHolding, Definition, UnitHolding
 from tiremote.protocol.results import EngineInfo
 from tiremote.protocol.values import Handle, Name
 from tiremote.worker.front.core import Front
-from tiremote.worker.front.effects import Effect, Kill, Nudge, Send, Spawn, Stop, ToEngine
+from tiremote.worker.front.effects import Effect, Kill, Nudge, Send, Spawn, Stop, ToEngine, Withdraw
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.link import Changes, Done, Load, Open, Ready, Work
 
@@ -27,7 +27,14 @@ class FrontBench:
     def __init__(self, settings: Settings | None = None, *, ready: bool = True) -> None:
         self.now = 1000.0
         self.ready = ready
-        self.front = Front(settings or Settings(), now=self.now)
+        self.begun: dict[int, int] = {}
+        self.withdrawn: list[int] = []
+        self.front = Front(
+            settings or Settings(),
+            now=self.now,
+            memory_of=lambda _: None,
+            begun_by=lambda number: self.begun.get(number, 0),
+        )
         self.sent: list[tuple[bytes, Reply]] = []
         self.spawned: list[int] = []
         self.killed: list[int] = []
@@ -59,8 +66,11 @@ class FrontBench:
                     self.front.on_engine(number, Ready(info=INFO), [], self.now)
             case ToEngine(number, Work() as work):
                 self.work.append((number, work))
+                self.begun.setdefault(number, work.key)
             case ToEngine(number, Load() as load):
                 self.loads.append((number, load))
+            case Withdraw(_, key):
+                self.withdrawn.append(key)
             case Kill(number):
                 self.killed.append(number)
             case Nudge(number, key):
@@ -116,8 +126,11 @@ class FrontBench:
     # -- engines
 
     def done(self, work: tuple[int, Work], value: Any = None, changes: Changes | None = None) -> None:
-        """The engine finishes a job."""
+        """The engine finishes a job and begins the next that it has."""
         number, message = work
+        self.begun[number] = min(
+            (one.key for at, one in self.work if at == number and one.key > message.key), default=0
+        )
         done = Done(key=message.key, ok=True, body=pack({"value": value, "written": []}, []), changes=changes)
         self.front.on_engine(number, done, [], self.now)
         self.pump()

@@ -12,7 +12,7 @@ import pytest
 
 from real_worker import PATIENCE, RawSession, RealWorker
 from tiremote.protocol.errors import DeadlineExceeded, EngineCrashed, Interrupted, StaleHandle
-from tiremote.protocol.messages import Interrupt, Status
+from tiremote.protocol.messages import Cancel, Event, Interrupt, Status
 
 SOURCE = """
 import os, signal, time
@@ -38,6 +38,7 @@ def endless() -> ti.i32:
     return total
 
 def spin():
+    print("spinning")
     while True:
         pass
 
@@ -161,6 +162,24 @@ def test_code_that_swallows_the_interrupt_is_killed(loaded: RawSession) -> None:
     with pytest.raises(Interrupted):
         loaded.result(request)
     works(loaded)
+
+
+def test_a_request_behind_a_running_one_is_cancelled_and_never_runs(loaded: RawSession) -> None:
+    """A cancelled request is answered at once, is not run later, and those around it are."""
+    loaded.compile("def mark(x, n):\n    x[n] = 1.0\n", "marks")
+    x = loaded.put(np.zeros(3, np.float32))
+    running = loaded.start("spin", unit="sim", events=True)
+    assert isinstance(loaded.receive(), Event)
+    first, second, third = (loaded.start("mark", x, n, unit="marks") for n in range(3))
+    assert loaded.ask(Cancel, request=second.id)["cancelled"] is True
+    with pytest.raises(Interrupted):
+        loaded.result(second)
+    assert loaded.ask(Cancel, request=running.id)["cancelled"] is False
+    loaded.ask(Interrupt)
+    loaded.answer(running)
+    loaded.result(first)
+    loaded.result(third)
+    assert loaded.fetch(x).tolist() == [1, 0, 1]
 
 
 def test_a_deadline_ends_a_kernel_and_the_queue_goes_on(loaded: RawSession) -> None:

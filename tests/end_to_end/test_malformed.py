@@ -52,7 +52,7 @@ def test_a_malformed_message_is_answered_with_its_code(client: zmq.Socket[bytes]
     reply = answer(client, [bytes.fromhex(frame) for frame in entry["frames"]])
     assert reply["op"] == "error"
     assert reply["code"] == entry["error"]["code"]
-    assert reply["id"] in (entry["error"]["id"], None)
+    assert reply["id"] == entry["error"]["id"]
     assert "\n" not in reply["message"]
     assert ask(client, "ping") == {"missing": []}
 

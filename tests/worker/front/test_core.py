@@ -251,9 +251,10 @@ def test_describe_is_answered_from_what_engines_reported(bench: FrontBench) -> N
     assert told["nbytes"] == 40
 
 
-def test_cancel_takes_a_waiting_request_out(bench: FrontBench) -> None:
-    """A request that waits is cancelled; one that runs is not."""
-    bench = FrontBench(Settings(window=1))
+@pytest.mark.parametrize("window", [1, 8])
+def test_cancel_takes_a_waiting_request_out(window: int) -> None:
+    """A request that waits, here or on its way to the engine, is cancelled; one that runs is not."""
+    bench = FrontBench(Settings(window=window))
     token = bench.hello()
     running, waiting = bench.run(token), bench.run(token)
     assert bench.result(bench.ask(Cancel(id="c1", token=token, request=waiting.id)))["cancelled"] is True
@@ -305,6 +306,14 @@ def test_sessions_are_bounded_and_an_unused_empty_one_makes_room() -> None:
     bench.wait(31.0)
     assert bench.result(bench.ask(Hello(id="fourth")))["rejoined"] is False
     assert bench.result(bench.ask(Describe(id="d", token=kept)))["newest"] == "sim"
+
+
+def test_a_refused_hello_takes_no_seat() -> None:
+    """A client that is turned away does not push another out of a named session."""
+    bench = FrontBench(Settings(seats=1))
+    token = bench.hello(session="lab")
+    assert bench.error(bench.ask(Hello(id=1, session="lab", options={"debug": True}))).code == "refused"
+    assert bench.result(bench.ask(Describe(id="d", token=token)))["generation"] == 1
 
 
 def test_seats_of_a_named_session_are_bounded() -> None:

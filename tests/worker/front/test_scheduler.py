@@ -174,6 +174,29 @@ def test_an_interrupt_of_a_waiting_request_takes_it_out() -> None:
     assert bench.nudged == []
 
 
+def test_a_withdrawn_request_is_not_run_by_the_next_engine_either(bench: FrontBench) -> None:
+    """What was cancelled stays cancelled when the engine it was on its way to dies."""
+    token = bench.hello()
+    bench.run(token)
+    waiting = bench.run(token)
+    bench.ask(Interrupt(id="i", token=token, request=waiting.id))
+    assert bench.withdrawn == [bench.work[1][1].key]
+    bench.die(1)
+    assert len(bench.work) == 2
+    assert bench.error(waiting).code == "interrupted"
+
+
+def test_a_field_with_a_handle_is_lost_once(bench: FrontBench) -> None:
+    """A field that a handle was taken of is named once among what is lost."""
+    token = bench.hello()
+    bench.load_unit(token, "sim", name="pos", kind="field")
+    bench.keep_array(token, label="sim.pos")
+    request = bench.run(token)
+    bench.die(1)
+    bench.loaded(bench.loads[0])
+    assert bench.error(request).data["lost"] == ["sim.pos"]
+
+
 def test_a_deadline_counts_from_the_start_of_the_run(bench: FrontBench) -> None:
     """Time spent waiting behind another request is not held against a deadline."""
     token = bench.hello()

@@ -85,6 +85,11 @@ class EngineProcess:
 
     def _work(self, message: Work, buffers: list[Any]) -> None:
         self._page.begun = message.key
+        if message.key in self._page.withdrawn:
+            # Its client has its answer; this one only keeps the order.
+            gone = Interrupted("withdrawn before it began")
+            self._channel.send(Done(key=message.key, ok=False, body=pack(_told(gone), [])))
+            return
         service = self._the_service()
 
         def serve() -> Any:

@@ -66,17 +66,23 @@ WORKER_VERSION = package_version("tiremote")
 class Front:
     """Sans-IO. Feed it through the ``on_...`` methods and `tick`, then carry out what `take` returns.
 
-    ``memory_of(pid)`` tells a process's resident bytes. ``user`` is the client's public key under CURVE, else "".
+    ``memory_of(pid)`` tells a process's resident bytes, ``begun_by(engine)`` the job that it began last. ``user``
+    is the client's public key under CURVE, else "".
     """
 
     def __init__(
-        self, settings: Settings, *, now: float, memory_of: Callable[[int], int | None] = lambda _: None
+        self,
+        settings: Settings,
+        *,
+        now: float,
+        memory_of: Callable[[int], int | None],
+        begun_by: Callable[[int], int],
     ) -> None:
         self._settings = settings
         self._memory_of = memory_of
         self._started = now
         self._answers = Answers()
-        self.scheduler = Scheduler(settings, self._answers, self._on_open)
+        self.scheduler = Scheduler(settings, self._answers, self._on_open, begun_by)
         self._sessions: dict[str, Session] = {}
         self._seats: dict[str, Seat] = {}
         self._numbers = count(1)
@@ -205,20 +211,20 @@ class Front:
                 supported=(OLDEST_VERSION, VERSION),
             )
         seat = self._seat(user, request, now)
-        rejoined = True
-        if seat is None:
-            session = self._named(request, user)
-            rejoined = session is not None
-            session = session or self._new_session(request, user, now)
-            seat = self._new_seat(session, request, user, now)
-        _same_options(seat.session, request)
+        session = self._named(request, user) if seat is None else seat.session
+        rejoined = session is not None
+        if session is None:
+            session = self._new_session(request, user, now)
+        else:
+            _same_options(session, request)
+        seat = seat or self._new_seat(session, request, user, now)
         if request.lease is not None:
-            seat.session.lease = request.lease
-        seat.session.welcomes.append((route, request, seat, rejoined))
-        if seat.session.engine is None:
-            self.scheduler.claim(seat.session)
-        elif seat.session.engine.state == "serving":
-            self._on_open(seat.session, None)
+            session.lease = request.lease
+        session.welcomes.append((route, request, seat, rejoined))
+        if session.engine is None:
+            self.scheduler.claim(session)
+        elif session.engine.state == "serving":
+            self._on_open(session, None)
 
     def _named(self, request: Hello, user: str) -> Session | None:
         if request.session is None:
@@ -397,21 +403,16 @@ class Front:
         if job is None:
             return InterruptResult()
         error = Interrupted(f"{describe(job)} was interrupted")
-        if job is seat.session.running():
-            self.scheduler.stop(job, error, now)
-        elif self.scheduler.withdraw(job):
-            self._answers.job_failed(job, error)
-        else:
-            # It is with the engine, behind another: it is stopped when its turn comes.
+        if not self.scheduler.withdraw(job, error):
             self.scheduler.stop(job, error, now)
         return InterruptResult(stopped=job.request.id)
 
     def _cancel(self, request: Cancel, seat: Seat, _now: float) -> CancelResult:
         job = seat.jobs.get(request.request)
-        if job is None or not self.scheduler.withdraw(job):
+        if job is None:
             return CancelResult(cancelled=False)
-        self._answers.job_failed(job, Interrupted(f"{describe(job)} was cancelled before it started"))
-        return CancelResult(cancelled=True)
+        error = Interrupted(f"{describe(job)} was cancelled before it started")
+        return CancelResult(cancelled=self.scheduler.withdraw(job, error))
 
     # ------------------------------------------------------------ engines, time, the end
 

@@ -17,7 +17,7 @@ from tiremote.protocol.codec import failure
 from tiremote.protocol.errors import OutOfMemory
 from tiremote.protocol.packing import pack
 from tiremote.worker.front.core import Front
-from tiremote.worker.front.effects import Kill, Nudge, Send, Spawn, Stop, ToEngine
+from tiremote.worker.front.effects import Kill, Nudge, Send, Spawn, Stop, ToEngine, Withdraw
 from tiremote.worker.front.processes import EngineProcess
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.link import Done, Work
@@ -57,7 +57,7 @@ class Loop:
         #: Descriptor to the engine that it belongs to.
         self._owners: dict[int, EngineProcess] = {}
         self._running = True
-        self._front = Front(settings, now=clock(), memory_of=_memory_of)
+        self._front = Front(settings, now=clock(), memory_of=_memory_of, begun_by=self._begun_by)
 
     def run(self) -> None:
         """Returns when the worker has been drained. Raises the reason where it cannot work at all."""
@@ -75,6 +75,10 @@ class Loop:
             for engine in list(self._engines.values()):
                 engine.kill()
                 engine.close()
+
+    def _begun_by(self, number: int) -> int:
+        engine = self._engines.get(number)
+        return 0 if engine is None else engine.begun
 
     def _step(self, wakeup: socket.socket) -> None:
         ready = dict(self._poller.poll(self._patience()))
@@ -197,6 +201,9 @@ class Loop:
                     case Nudge(number, key):
                         if number in self._engines:
                             self._engines[number].nudge(key)
+                    case Withdraw(number, key):
+                        if number in self._engines:
+                            self._engines[number].withdraw(key)
                     case Kill(number):
                         if number in self._engines:
                             self._engines[number].kill()

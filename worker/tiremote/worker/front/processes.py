@@ -20,6 +20,7 @@ class EngineProcess:
 
     def __init__(self, number: int, runtime: str) -> None:
         self.number = number
+        self._withdrawn = 0
         self.channel, theirs = make_link()
         # The page tells a nudged engine which request is meant: the signal alone could hit the next one.
         with tempfile.TemporaryFile() as page:
@@ -57,6 +58,11 @@ class EngineProcess:
         """Asks the user's code of request ``key`` to stop."""
         self._page.nudged = key
         self._signal(signal.SIGINT)
+
+    def withdraw(self, key: int) -> None:
+        """Has the engine pass over a request that it has not begun."""
+        self._page.withdraw(key, self._withdrawn)
+        self._withdrawn += 1
 
     def kill(self) -> None:
         """Ends the process at once."""

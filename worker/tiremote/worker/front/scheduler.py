@@ -20,7 +20,7 @@ from tiremote.protocol.packing import unpack
 from tiremote.protocol.receipts import Timing
 from tiremote.protocol.results import EngineInfo
 from tiremote.worker.front.answers import Answers
-from tiremote.worker.front.effects import Kill, Nudge, Spawn, ToEngine
+from tiremote.worker.front.effects import Kill, Nudge, Spawn, ToEngine, Withdraw
 from tiremote.worker.front.output import Stream
 from tiremote.worker.front.sessions import Engine, Job, Mourning, Session, Stopping, Unit
 from tiremote.worker.front.settings import Settings
@@ -32,15 +32,21 @@ _log = logging.getLogger(__name__)
 class Scheduler:
     """Sans-IO: fed with what engines say and do and with the time, it leaves effects in ``answers``.
 
-    ``on_open(session, error)`` is called when a session's engine serves it, or never will.
+    ``on_open(session, error)`` is called when a session's engine serves it, or never will. ``begun_by(number)`` is
+    the key of the job that an engine began last.
     """
 
     def __init__(
-        self, settings: Settings, answers: Answers, on_open: Callable[[Session, TiremoteError | None], None]
+        self,
+        settings: Settings,
+        answers: Answers,
+        on_open: Callable[[Session, TiremoteError | None], None],
+        begun_by: Callable[[int], int],
     ) -> None:
         self._settings = settings
         self._answers = answers
         self._on_open = on_open
+        self._begun_by = begun_by
         self._numbers = count(1)
         self._keys = count(1)
         self._failed_starts = 0
@@ -131,13 +137,20 @@ class Scheduler:
             self.claim(session)
         self._pump(session, now)
 
-    def withdraw(self, job: Job) -> bool:
-        """Takes a job out of the queue; False where it is with the engine already."""
+    def withdraw(self, job: Job, error: TiremoteError) -> bool:
+        """Answers a job that has not begun with the error, and has it passed over; False where it has begun."""
         session = job.seat.session
-        if job not in session.queue:
-            return False
-        session.queue.remove(job)
-        session.queued_bytes -= job.nbytes
+        if job in session.queue:
+            session.queue.remove(job)
+            session.queued_bytes -= job.nbytes
+        else:
+            engine = session.engine
+            # Keys grow, and an engine takes its jobs in order.
+            if engine is None or job not in engine.inflight or self._begun_by(engine.number) >= job.key:
+                return False
+            job.withdrawn = True
+            self._answers.effects.append(Withdraw(engine.number, job.key))
+        self._answers.job_failed(job, error)
         return True
 
     def _pump(self, session: Session, now: float) -> None:
@@ -332,6 +345,8 @@ class Scheduler:
             job = engine.inflight.popleft()
         # These had not started: the next engine takes them, in the same order.
         for waiting in reversed(engine.inflight):
+            if waiting.withdrawn:
+                continue
             waiting.started = None
             session.queue.appendleft(waiting)
             session.queued_bytes += waiting.nbytes
@@ -421,7 +436,8 @@ def _contents(session: Session) -> tuple[str, ...]:
         for definition in unit.holding.definitions
         if definition.kind in ("field", "ndarray")
     ]
-    return tuple(arrays + fields)
+    # A field that a handle was taken of is in both.
+    return tuple(dict.fromkeys(arrays + fields))
 
 
 def _signal(returncode: int) -> str | None:

@@ -44,6 +44,8 @@ class Job:
     started: float | None = None
     seq: int = 0
     stop: Stopping | None = None
+    #: Answered already; the engine passes over it.
+    withdrawn: bool = False
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
