@@ -65,10 +65,10 @@ class FakeWorker:
         self.limits = limits or Limits()
         self.requests: list[Request] = []
         self.ran: list[EngineRequest] = []
-        self.on_run: Callable[[Run], Any] = lambda request: RunResult()
-        self.events_of: Callable[[Request], list[Event]] = lambda request: []
-        self.lose: Callable[[Request], bool] = lambda request: False
-        self.lose_answer: Callable[[Request], bool] = lambda request: False
+        self.on_run: Callable[[Run], Any] = lambda _: RunResult()
+        self.events_of: Callable[[Request], list[Event]] = lambda _: []
+        self.lose: Callable[[Request], bool] = lambda _: False
+        self.lose_answer: Callable[[Request], bool] = lambda _: False
         self.silent = False
         self.forgets_clients = False
         self.units: dict[str, UnitHolding] = {}
