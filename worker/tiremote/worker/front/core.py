@@ -355,7 +355,7 @@ class Front:
         )
 
     def _session_status(self, session: Session, now: float) -> SessionStatus:
-        engine, job = session.engine, session.running()
+        engine, job = session.engine, self.scheduler.begun(session)
         running = None
         state = "starting"
         if engine is not None and engine.state == "serving":
@@ -369,7 +369,7 @@ class Front:
                 seconds=now - (job.started or now),
                 client=job.seat.client,
             )
-        waiting = max(len(engine.inflight) - 1, 0) if engine else 0
+        waiting = (len(engine.inflight) if engine else 0) - (job is not None)
         return SessionStatus(
             session=session.name or session.id,
             state=state,

@@ -145,13 +145,20 @@ class Scheduler:
             session.queued_bytes -= job.nbytes
         else:
             engine = session.engine
-            # Keys grow, and an engine takes its jobs in order.
             if engine is None or job not in engine.inflight or self._begun_by(engine.number) >= job.key:
                 return False
             job.withdrawn = True
             self._answers.effects.append(Withdraw(engine.number, job.key))
         self._answers.job_failed(job, error)
         return True
+
+    def begun(self, session: Session) -> Job | None:
+        """The job that the session's engine has really begun and not answered."""
+        job = session.running()
+        # Keys grow, and an engine takes its jobs in order.
+        if job is None or session.engine is None or self._begun_by(session.engine.number) < job.key:
+            return None
+        return job
 
     def _pump(self, session: Session, now: float) -> None:
         engine = session.engine
