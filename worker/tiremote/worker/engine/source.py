@@ -148,16 +148,20 @@ def _plain(text: object) -> str:
 
 def _parse(plain: str, file: str) -> ast.Module:
     """Text that is indented as a whole, as in a string inside a function, is taken with its own columns."""
-    try:
+    first = next((line for line in plain.split("\n") if line.strip() and not line.lstrip().startswith("#")), "")
+    if not first[:1].isspace() or not first.lstrip("\f")[:1].isspace():
         return ast.parse(plain, file)
-    except IndentationError as error:
-        try:
-            block = ast.parse(f"if 1:\n{plain}", file).body[0]
-        except SyntaxError:
-            raise error from None
-        if not isinstance(block, ast.If):
-            raise error from None
-        return ast.Module(body=[ast.increment_lineno(each, -1) for each in block.body], type_ignores=[])
+    try:
+        tree = ast.parse(f"if 1:\n{plain}", file)
+    except SyntaxError as error:
+        error.lineno = (error.lineno or 1) - 1
+        error.end_lineno = (error.end_lineno or 1) - 1
+        raise
+    block = tree.body[0]
+    if not isinstance(block, ast.If) or len(tree.body) > 1:
+        # Only the beginning is indented: Python's own error is the right one.
+        return ast.parse(plain, file)
+    return ast.Module(body=[ast.increment_lineno(each, -1) for each in block.body], type_ignores=[])
 
 
 def _syntax_error(error: SyntaxError, unit: str, version: int, lines: tuple[str, ...]) -> CompileError:

@@ -7,6 +7,7 @@ under lines wrapped at 80 characters.
 
 from __future__ import annotations
 
+import ast
 import functools
 import sys
 from collections.abc import Callable
@@ -32,6 +33,7 @@ def install(kernel_impl: Any, context: Any) -> None:
     kernel_impl.getsourcefile = _file_of(kernel_impl.getsourcefile)
     kernel_impl._inside_class = _inside_class(kernel_impl._inside_class)
     context.get_pos_info = _place(context.get_pos_info)
+    kernel_impl.Kernel.materialize = _never_nested(kernel_impl.Kernel.materialize, kernel_impl.TaichiSyntaxError)
 
 
 def _lines_of(original: Callable[[Any], tuple[list[str], int]]) -> Callable[[Any], tuple[list[str], int]]:
@@ -43,11 +45,22 @@ def _lines_of(original: Callable[[Any], tuple[list[str], int]]) -> Callable[[Any
             return original(function)
         last = source.functions[first].end_lineno or first
         indent = _indent(source, first)
-        return [
-            _shown(source.lines[number - 1])[_cut(source, number, indent) :] for number in range(first, last + 1)
-        ], first
+        lines = {number: source.lines[number - 1] for number in range(first, last + 1)}
+        _blank_none(source, source.functions[first].returns, lines)
+        return [_shown(line)[_cut(source, number, indent) :] for number, line in lines.items()], first
 
     return getsourcelines
+
+
+def _blank_none(source: Source, returns: ast.expr | None, lines: dict[int, str]) -> None:
+    """Replaces ``-> None`` by spaces: Taichi takes it in the signature and then fails over it in the text."""
+    if not (isinstance(returns, ast.Constant) and returns.value is None):
+        return
+    line = lines[returns.lineno]
+    first, last = source.byte_columns(returns.lineno, returns.col_offset, returns.end_col_offset or 0)
+    arrow = line.rfind("->", 0, first - 1)
+    if arrow >= 0:
+        lines[returns.lineno] = line[:arrow] + " " * (last - 1 - arrow) + line[last - 1 :]
 
 
 def _file_of(original: Callable[[Any], str]) -> Callable[[Any], str]:
@@ -89,6 +102,22 @@ def _place(original: Place) -> Place:
         return f'File "{context.file}", line {line}, in {context.func.func.__name__}, columns {first}-{last}:\n'
 
     return get_pos_info
+
+
+def _never_nested(original: Callable[..., None], error: type[Exception]) -> Callable[..., None]:
+    """Taichi refuses a kernel inside a kernel only if the inner one is not compiled yet; else it launches it, once,
+    while the outer one is compiled."""
+
+    @functools.wraps(original)
+    def materialize(kernel: Any, *args: Any, **kwargs: Any) -> None:
+        if kernel.runtime.inside_kernel:
+            raise error(
+                f"Kernels cannot call other kernels: {kernel.func.__name__} is one. "
+                "Make it a ti.func, or call it from Python"
+            )
+        original(kernel, *args, **kwargs)
+
+    return materialize
 
 
 def _shown(line: str) -> str:
