@@ -90,7 +90,7 @@ class FakeWorker:
 
     # For tests
 
-    def define(self, unit: str, **kinds: str) -> None:
+    def define(self, unit: str, /, **kinds: str) -> None:
         """Loads a unit whose names have these kinds (``kernel``, ``function``, ``field``, ...)."""
         meta = {"dtype": "f32", "shape": [4], "element_shape": []}
         definitions = tuple(

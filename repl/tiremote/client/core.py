@@ -31,6 +31,9 @@ SLOW_LINK = 1 << 20
 #: Seconds between two ticks above which the process was stopped, or the machine slept: no silence of the worker's.
 SLEPT = 5.0
 
+#: Why there may be no connection although something listens there.
+NO_HANDSHAKE = "what listens there is no worker, or it admits clients by their keys (CURVE) and not with these"
+
 
 @dataclass(slots=True, eq=False)
 class Pending:
@@ -109,7 +112,8 @@ class Core:
             self._emit(pending)
 
     def disconnected(self) -> None:
-        """What was under way may be lost."""
+        """What was under way may be lost; or no handshake came about."""
+        self.trouble = "the connection was lost" if self._connected else NO_HANDSHAKE
         self._connected = self._settling = False
         self._outgoing.clear()
         self._pings.clear()

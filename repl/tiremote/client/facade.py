@@ -122,9 +122,9 @@ class Facade:
             name = _LONG_NAMES.get(str(dtype), str(dtype))
             if name == "bool" or name in _DTYPES:
                 return _DTYPES.get(name, name)
-        elif dtype in self._default:
+        elif dtype is float or dtype is int:
             return str(self._default[dtype])
-        else:
+        elif dtype is not None:  # which NumPy takes for float64
             try:
                 return name_of(np.dtype(dtype))
             except TypeError:

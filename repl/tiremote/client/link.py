@@ -12,7 +12,7 @@ from typing import Any
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from tiremote.client.core import Core, Pending
+from tiremote.client.core import NO_HANDSHAKE, Core, Pending
 from tiremote.client.keys import CurveKeys
 from tiremote.client.resolve import needs_ipv6
 from tiremote.protocol.codec import decode_reply, id_of, read_header
@@ -205,11 +205,10 @@ class Link:
                 self._core.connected(self.clock())
             elif event == zmq.EVENT_DISCONNECTED:
                 self._core.disconnected()
-                self._core.trouble = self._core.trouble or "the connection was lost"
             elif event == zmq.EVENT_CONNECT_RETRIED:
                 self._core.trouble = self._core.trouble or "no connection is accepted"
             elif event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-                self._core.trouble = "something listens there but does not speak as a worker, or expects other keys"
+                self._core.trouble = NO_HANDSHAKE
             else:
                 self._core.disconnected()
                 self._core.fail_all(lambda: Unauthorized(self._refused()))

@@ -1,0 +1,76 @@
+"""The session's own methods."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tiremote.client import Session
+from tiremote.protocol.errors import StaleHandle, UnknownName
+from tiremote.protocol.messages import Alloc, Cleanup, Compile, Interrupt
+from tiremote.protocol.results import RunResult
+
+from .fake_worker import LATER, FakeWorker
+
+
+def test_compile_returns_the_receipt(worker: FakeWorker, gpu: Session) -> None:
+    """With or without an id; a deadline goes along."""
+    assert gpu.compile_and_load("k").unit == "kernel_0"
+    assert gpu.compile_and_load("k", kernel_id="u", deadline=3).unit == "u"
+    assert (worker.of(Compile)[-1].deadline, worker.of(Compile)[-1].events) == (3, True)
+    with pytest.raises(TypeError, match="string"):
+        gpu.compile_and_load(b"k")  # type: ignore[arg-type]
+
+
+def test_units_are_asked_for_by_id(worker: FakeWorker, gpu: Session) -> None:
+    """``in`` asks the worker."""
+    worker.define("u", k="kernel")
+    assert "u" in gpu
+    assert "v" not in gpu
+    assert gpu.describe().newest == "u"
+
+
+def test_ping_is_seconds_and_status_is_typed(gpu: Session) -> None:
+    """Both are answered by the front."""
+    assert 0 < gpu.ping() < 5
+    assert gpu.status().pid == 1
+    assert gpu.info.engine.device == "a desk"
+
+
+def test_array_makes_one_of_the_same_shape_and_values(worker: FakeWorker, gpu: Session) -> None:
+    """From an array, or from what NumPy makes of a list; with a label."""
+    x = gpu.array([[1, 2], [3, 4]], label="mine")
+    assert x.to_numpy().tolist() == [[1, 2], [3, 4]]
+    assert x.dtype == np.asarray([1]).dtype
+    assert worker.of(Alloc)[-1].label == "mine"
+
+
+def test_cleanup_drops_units_arrays_and_everything(worker: FakeWorker, gpu: Session) -> None:
+    """And says what it cannot drop."""
+    worker.define("u", k="kernel")
+    x = gpu.ti.ndarray("f32", 3)
+    gpu.cleanup("u")
+    gpu.cleanup(x)
+    assert not worker.arrays
+    with pytest.raises(StaleHandle):
+        x.to_numpy()
+    with pytest.raises(UnknownName):
+        gpu.cleanup("u")
+    with pytest.raises(TypeError, match="kernel id"):
+        gpu.cleanup(3)  # type: ignore[arg-type]
+    gpu.cleanup_all()
+    assert worker.of(Cleanup)[-1].everything
+
+
+def test_interrupt_takes_a_future_an_id_or_nothing(worker: FakeWorker, gpu: Session) -> None:
+    """Nothing: whatever runs."""
+    worker.define("u", k="kernel")
+    worker.on_run = lambda _: LATER
+    future = gpu["u"].k.submit()
+    assert gpu.interrupt(future).stopped == future.request_id
+    gpu.interrupt("x-1")
+    gpu.interrupt()
+    assert [each.request for each in worker.of(Interrupt)] == [future.request_id, "x-1", None]
+    worker.wait_for(lambda worker: len(worker.ran) == 1)
+    worker.answer(future.request_id, RunResult())
+    future.result(10)
