@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tiremote.protocol.errors import Refused
 from tiremote.worker.engine.options import SESSION_OPTIONS
+from tiremote.worker.engine.source import FILE_PREFIX
 
 if TYPE_CHECKING:
     from tiremote.worker.engine.runtime import TaichiRuntime
@@ -156,7 +157,7 @@ def _refusal(different: Mapping[str, tuple[Any, Any]]) -> str:
 def _where() -> str:
     """``line 3: `` of the user's own text, where it is the caller."""
     frame = sys._getframe(1)
-    while frame is not None and not frame.f_code.co_filename.startswith("<unit "):
+    while frame is not None and not frame.f_code.co_filename.startswith(FILE_PREFIX):
         if frame.f_back is None:
             return ""
         frame = frame.f_back

@@ -190,7 +190,7 @@ class KernelLoader:
             definitions=define(source.tree, namespace, checked, self._runtime),
             uses=uses,
         )
-        told = [*source.warnings, *refused, *(_told(each) for each in caught)]
+        told = [*source.warnings, *refused, *(_told(each) for each in caught if _is_for_the_user(each))]
         return loaded, tuple(dict.fromkeys(told))[:_MOST_WARNINGS]
 
     def _inject(self, source: Source, namespace: dict[str, Any]) -> dict[str, tuple[str, int]]:
@@ -255,6 +255,12 @@ def _checked_id(kernel_id: object) -> str:
     if not kernel_id or len(kernel_id) > MAX_ID_CHARACTERS or not kernel_id.isprintable():
         raise ProtocolError(f"a kernel id is 1 to {MAX_ID_CHARACTERS} printable characters, not {kernel_id[:40]!r}")
     return kernel_id
+
+
+def _is_for_the_user(warning: warnings.WarningMessage) -> bool:
+    """What libraries say to their own developers while they are imported is not."""
+    for_developers = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
+    return warning.filename.startswith(FILE_PREFIX) or not issubclass(warning.category, for_developers)
 
 
 def _told(warning: warnings.WarningMessage) -> str:

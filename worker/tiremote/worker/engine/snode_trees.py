@@ -68,6 +68,9 @@ class SNodeTrees:
     def collect(self) -> int:
         """Destroys the trees whose fields are all dead; gives their number. Run the garbage collector first."""
         dead = [each for each in self._trees if not each.tree.destroyed and not each.is_used()]
+        if dead:
+            # A launch that the device has not finished may still use them.
+            dead[0].tree.prog.synchronize()
         for each in dead:
             each.tree.ptr.destroy_snode_tree(each.tree.prog)
             each.tree.destroyed = True
