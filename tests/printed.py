@@ -27,9 +27,7 @@ class Printed:
     def text(self, stream: str = "stdout", request: RequestId | None = None) -> str:
         """What came in one stream, of all requests or of one."""
         with self._changed:
-            return "".join(
-                text for text, which, whose in self.events if which == stream and request in (None, whose)
-            )
+            return "".join(text for text, which, whose in self.events if which == stream and request in (None, whose))
 
     def wait_for(self, part: str, patience: float = 60.0) -> None:
         """Waits until this was printed."""

@@ -43,6 +43,9 @@ _INTERNAL = re.compile(r"^RuntimeError: \[[\w./]+:[^\]]*\]\s*")
 #: Behind a wrong argument of one of Taichi's own functions: what its C++ side takes.
 _PYBIND = re.compile(r" The following argument types are supported:.*$")
 
+#: At the end of ``cannot import name``: a path of the worker's.
+_MODULE_FILE = re.compile(r" \([^()]*\)$")
+
 _MEMORY = re.compile(r"out of memory|OUT_OF_(?:HOST_|DEVICE_)?MEMORY|bad_alloc|(?:failed|unable) to allocate", re.I)
 #: After one of these every later call in the process fails too.
 _POISON = re.compile(r"CUDA_ERROR_\w+|CUDA Error|hipError\w+|VK_ERROR_DEVICE_LOST|illegal memory access", re.I)
@@ -186,6 +189,8 @@ def _named(error: BaseException, message: str) -> str:
         message = " ".join(shown.partition(": ")[2].split()) or message
     if isinstance(error, SyntaxError):
         message = error.msg
+    if isinstance(error, ImportError):
+        message = _MODULE_FILE.sub("", message)
     return f"{name}: {message}" if message else name
 
 
