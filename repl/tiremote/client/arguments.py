@@ -176,7 +176,11 @@ def _as_array(value: Any, key: Key) -> Any:
 
 def _check_all(exchange: Exchange, values: Mapping[Key, Any]) -> None:
     for key, value in values.items():
-        _check(exchange, value, _name(key))
+        try:
+            _check(exchange, value, _name(key))
+        except KernelArgumentError as error:
+            parameter = key if isinstance(key, str) else None
+            raise KernelArgumentError(error.message, parameter=parameter) from None
 
 
 def _check(exchange: Exchange, value: Any, name: str) -> None:
@@ -195,6 +199,9 @@ def _check(exchange: Exchange, value: Any, name: str) -> None:
             name_of(value.dtype)
         except UnsupportedType as error:
             raise UnsupportedType(f"{name}: {error.message}") from None
+    elif isinstance(value, int):
+        if not -(2**63) <= value < 2**64:
+            raise KernelArgumentError(f"{name} is an integer of over 64 bits, which no type of Taichi holds")
     elif isinstance(value, _PLAIN):
         return
     elif isinstance(value, list | tuple):

@@ -16,6 +16,8 @@ def fitting(values: Any, dtype: np.dtype, *, cast: bool = False) -> np.ndarray:
     A NumPy array has to have the dtype, or ``cast`` says that the worker converts it. Python numbers and lists of
     them have no dtype of their own and only have to fit. Raises `KernelArgumentError`, `UnsupportedType`.
     """
+    if isinstance(values, np.ma.MaskedArray):
+        raise UnsupportedType("a masked array does not travel: send .filled(...) of it, or its data and mask")
     if isinstance(values, np.ndarray):
         came, wanted = name_of(values.dtype), name_of(dtype)
         if came != wanted and not cast:

@@ -156,10 +156,13 @@ class Link:
         while not self._closing:
             due = self._core.next_tick(self.clock())
             # Rounded up: a wait of 0 would spin.
-            poller.poll(1 + int(1000 * (_LOOK_AROUND if due is None else min(due, _LOOK_AROUND))))
-            while _readable(wake):
-                wake.recv(zmq.DONTWAIT)
-            self._receive(socket)
+            ready = dict(poller.poll(1 + int(1000 * (_LOOK_AROUND if due is None else min(due, _LOOK_AROUND)))))
+            if wake in ready:
+                while _readable(wake):
+                    wake.recv(zmq.DONTWAIT)
+            if socket in ready:
+                self._receive(socket)
+            # Before anything is sent: a cut that is known must hold the messages back.
             self._watch(monitor)
             if self._lost is not None:
                 self._core.lost(self._lost)
@@ -173,16 +176,13 @@ class Link:
                 socket.disconnect(self.address)
                 self._core.disconnected()
                 socket.connect(self.address)
-            # Once more right before sending: a cut that is known must hold the messages back.
-            self._watch(monitor)
             self._flush(socket)
 
     def _receive(self, socket: zmq.Socket[bytes]) -> None:
         for _ in range(_AT_A_TIME):
-            try:
-                frames: list[Any] = socket.recv_multipart(zmq.DONTWAIT, copy=False)
-            except zmq.Again:
+            if not _readable(socket):
                 return
+            frames: list[Any] = socket.recv_multipart(zmq.DONTWAIT, copy=False)
             buffers = [frame.buffer for frame in frames]
             try:
                 reply = decode_reply(buffers)
@@ -192,7 +192,11 @@ class Link:
                 self._core.received(reply, self.clock())
 
     def _flush(self, socket: zmq.Socket[bytes]) -> None:
-        for frames in self._core.take():
+        messages = self._core.take()
+        if messages:
+            # ZeroMQ looks at most once a millisecond whether a connection has come; asked like this it looks now.
+            socket.get(zmq.EVENTS)
+        for frames in messages:
             try:
                 socket.send_multipart(frames, zmq.DONTWAIT, copy=False)
             except zmq.Again:

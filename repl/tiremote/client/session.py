@@ -128,7 +128,7 @@ class Session:
 
     def array(self, values: Any, *, label: str | None = None, progress: Progress | None = None) -> RemoteArray:
         """A new remote ndarray of the shape, dtype and values of a NumPy array (or what NumPy makes of ``values``)."""
-        values = np.asarray(values)
+        values = np.asanyarray(values)
         array = self._ti.ndarray(values.dtype, values.shape, label=label)
         array.from_numpy(values, progress=progress)
         return array
