@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from real_worker import RealWorker
 
 QUICK_START = """\

@@ -1,0 +1,231 @@
+"""The prompt in a real terminal: keys through tmux, the screen read back."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from real_worker import RealWorker
+
+pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is the terminal of these tests")
+
+#: Seconds that anything may take before a test fails; only that bounds how long a broken test waits.
+PATIENCE = 60.0
+COMMAND = [sys.executable, "-c", "from tiremote.repl.command import main; main(prog_name='tiremote')"]
+_numbers = itertools.count(1)
+
+ENDLESS = """
+@ti.kernel
+def spin(x: ti.types.ndarray()):
+    while x[0] < 1.0:
+        x[0] = 0.0
+"""
+
+
+class Terminal:
+    """One pane of a tmux server of its own, with a shell-less program in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._server = f"tiremote-{os.getpid()}-{next(_numbers)}"
+        self._folder = folder
+        self._started = False
+
+    def start(self, *arguments: str, width: int = 100, height: int = 50, **environment: str) -> None:
+        """Runs ``tiremote``; its exit status is printed below what it leaves on the screen."""
+        variables = [f"{name}={value}" for name, value in environment.items()]
+        self._started = True
+        program = f"{shlex.join(['env', *variables, *COMMAND, *arguments])}; echo status=$?; cat"
+        size = ["-x", str(width), "-y", str(height)]
+        self._tmux("-f", os.devnull, "new-session", "-d", *size, "-s", "main", "-c", str(self._folder), program)
+
+    def type(self, *lines: str) -> None:
+        """Each with Enter."""
+        for line in lines:
+            if line:
+                self._tmux("send-keys", "-t", "main", "-l", line)
+            self.press("Enter")
+
+    def press(self, key: str) -> None:
+        """``C-c``, ``Enter``, ..."""
+        self._tmux("send-keys", "-t", "main", key)
+
+    def paste(self, text: str) -> None:
+        """As one bracketed paste, and Enter."""
+        self._tmux("set-buffer", text)
+        self._tmux("paste-buffer", "-p", "-r", "-t", "main")
+        self.press("Enter")
+
+    def screen(self) -> str:
+        """What is seen, with what has scrolled away."""
+        return self._tmux("capture-pane", "-p", "-J", "-S", "-", "-t", "main")
+
+    def wait_for(self, text: str, times: int = 1) -> str:
+        """The screen, as soon as it shows ``text`` that often."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            screen = self.screen()
+            if screen.count(text) >= times:
+                return screen
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{text!r} did not appear {times} times:\n{screen}")
+            time.sleep(0.02)
+
+    def close(self) -> None:
+        """Ends the server, which would leave its socket file."""
+        if not self._started:
+            return
+        self._started = False
+        socket = Path(self._tmux("display-message", "-p", "#{socket_path}").strip())
+        self._tmux("kill-server")
+        socket.unlink(missing_ok=True)
+
+    def _tmux(self, *arguments: str) -> str:
+        command = ["tmux", "-L", self._server, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    terminal = Terminal(tmp_path)
+    yield terminal
+    terminal.close()
+
+
+def test_a_newcomer_types_the_quick_start(terminal: Terminal, arch: str) -> None:
+    terminal.start("--arch", arch)
+    terminal.wait_for("\n>>>")
+    terminal.type("x = ti.ndarray(ti.f32, shape=10)", "x.from_numpy(np.arange(10, dtype=np.float32))")
+    terminal.type("@ti.kernel", "def add_base(x: ti.types.ndarray(), base: ti.f32):")
+    terminal.type("for i in range(x.shape[0]):", "x[i] += base", "")
+    terminal.wait_for("add_base version 1: add_base(x: ndarray, base: f32)")
+    terminal.type("add_base(x, 5.0)", "x.to_numpy()")
+    terminal.wait_for("array([ 5.,  6.,  7.,  8.,  9., 10., 11., 12., 13., 14.], dtype=float32)")
+    terminal.type("x")
+    terminal.wait_for("ndarray f32 (10,), 40 bytes, min 5, mean 9.5, max 14\n[ 5.  6.  7. ... 12. 13. 14.]")
+    terminal.press("C-d")
+    terminal.wait_for("The session and its local worker have ended.")
+    terminal.wait_for("status=0")
+
+
+def test_an_error_in_a_kernel_has_a_caret_in_the_typed_text(terminal: Terminal, worker: RealWorker) -> None:
+    terminal.start(worker.address)
+    terminal.wait_for("\n>>>")
+    terminal.type("@ti.kernel", "def k():", "a = wrong + 1", "")
+    terminal.wait_for("  line 3, in k\n    a = wrong + 1\n        ^^^^^\n")
+    terminal.type("1 +* 2")
+    terminal.wait_for("SyntaxError: invalid syntax\n  line 1\n    1 +* 2\n       ^\n")
+    terminal.type(":kernals")
+    terminal.wait_for("did you mean :kernels?")
+
+
+def test_ctrl_c_stops_an_endless_kernel_and_work_goes_on(terminal: Terminal, worker: RealWorker) -> None:
+    terminal.start(worker.address)
+    terminal.wait_for("\n>>>")
+    terminal.paste(ENDLESS)
+    terminal.wait_for("spin version 1")
+    terminal.type("x = ti.ndarray(ti.f32, shape=1)", "spin(x)")
+    terminal.wait_for(">>> spin(x)\n")
+    wait_until_busy(worker)
+    terminal.press("C-c")
+    screen = terminal.wait_for("Interrupted: ")
+    assert "lost: ndarray x" in screen
+    terminal.type("x = ti.ndarray(ti.f32, shape=1)", "x[0] = 2", "spin(x)", "x[0] + 40")
+    terminal.wait_for("42.0")
+
+
+def wait_until_busy(worker: RealWorker) -> None:
+    """Until an engine uses its processor: nothing on the screen tells when a kernel has begun to run."""
+    deadline = time.monotonic() + PATIENCE
+    while not any(engine.cpu_percent(0.05) > 50 for engine in worker.engines()):
+        assert time.monotonic() < deadline, "no engine became busy"
+
+
+def test_ctrl_c_on_a_local_worker_does_not_end_it(terminal: Terminal, arch: str) -> None:
+    terminal.start("--arch", arch)
+    terminal.wait_for("\n>>>")
+    terminal.type("import time", "print('asleep'); time.sleep(60)")
+    terminal.wait_for("\nasleep")
+    terminal.press("C-c")
+    terminal.wait_for("Interrupted\n")
+    terminal.type("ti.ndarray(ti.f32, 2).to_numpy()")
+    terminal.wait_for("array([0., 0.], dtype=float32)")
+
+
+def test_ctrl_c_at_the_prompt_clears_what_was_typed(terminal: Terminal, worker: RealWorker) -> None:
+    terminal.start(worker.address)
+    terminal.wait_for("\n>>>")
+    terminal.type("x = (1,")
+    terminal.press("C-c")
+    terminal.type("40 + 2")
+    terminal.wait_for("\n42\n")
+
+
+def test_what_a_kernel_prints_stands_above_the_next_prompt(terminal: Terminal, worker: RealWorker) -> None:
+    terminal.start(worker.address)
+    terminal.wait_for("\n>>>")
+    terminal.paste('@ti.kernel\ndef k(i: ti.i32):\n    print("kernel", i)\n\nk(1)\nprint("laptop")\nk(2)')
+    terminal.wait_for("kernel 1\nlaptop\nkernel 2\n>>>")
+    terminal.type("f = k.submit(3)")
+    terminal.wait_for("kernel 3\n")
+    terminal.type("'still ' + 'here'")
+    terminal.wait_for("'still here'")
+
+
+def test_a_named_session_tells_how_to_return(terminal: Terminal, worker: RealWorker) -> None:
+    terminal.start(worker.address, "--session", "terminal")
+    terminal.wait_for("\n>>>")
+    terminal.type("y = ti.field(ti.i32, 2)")
+    terminal.wait_for("y version 1")
+    terminal.press("C-d")
+    terminal.wait_for(f"Detached. Return with: tiremote {worker.address} --session terminal")
+    terminal.wait_for("status=0")
+    terminal.close()
+    terminal.start(worker.address, "--session", "terminal")
+    terminal.wait_for("session terminal, rejoined")
+    terminal.type("y.to_numpy()")
+    terminal.wait_for("array([0, 0], dtype=int32)")
+
+
+def test_a_worker_killed_in_the_middle_leaves_the_prompt(terminal: Terminal, arch: str) -> None:
+    with RealWorker(arch=arch) as worker:
+        terminal.start(worker.address)
+        terminal.wait_for("\n>>>")
+        terminal.paste("@ti.kernel\ndef k(): pass")
+        terminal.wait_for("k version 1")
+        worker.process.kill()
+        worker.process.wait()
+        terminal.type("k()")
+        terminal.wait_for("WorkerUnreachable: ")
+        terminal.wait_for("The prompt stays")
+        terminal.type("40 + 2")
+        terminal.wait_for("\n42\n")
+        terminal.press("C-d")
+        terminal.wait_for("status=0")
+
+
+def test_no_colour_means_none_and_history_is_kept(terminal: Terminal, worker: RealWorker) -> None:
+    terminal.start(worker.address, NO_COLOR="1")
+    terminal.wait_for("\n>>>")
+    terminal.type("6 * 7", "wrong")
+    terminal.wait_for("NameError: name 'wrong' is not defined")
+    assert "\x1b[3" not in terminal._tmux("capture-pane", "-e", "-p", "-t", "main")
+    terminal.press("C-d")
+    terminal.wait_for("status=0")
+    terminal.close()
+    terminal.start(worker.address)
+    terminal.wait_for("\n>>>")
+    terminal.press("Up")
+    terminal.wait_for(">>> wrong")
+    terminal.press("Up")
+    terminal.wait_for(">>> 6 * 7")
+    terminal.press("Enter")
+    terminal.wait_for("\n42\n")
