@@ -19,6 +19,8 @@ from tiremote.worker.engine.frames import is_out_of_memory, is_poisoned, load_er
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.engine.source import read_source, withdraw
 
+from .test_runtime import in_fresh_process
+
 Failing = Callable[..., TiremoteError]
 
 
@@ -160,6 +162,38 @@ def test_debug_text_of_the_device() -> None:
     withdraw(source.file)
     assert error.message == "RuntimeError: Out of bound access to ndarray at arg 0 with indices [8]"
     assert places(error) == [("k", 3, "x[8]")]
+
+
+def test_a_debug_session_tells_the_place() -> None:
+    """Of an index out of bounds in a func, and of a failed assert with numbers in its message."""
+    out = in_fresh_process("""
+        from tiremote.worker.engine.frames import run_error
+        from tiremote.worker.engine.loader import KernelLoader
+        from tiremote.worker.engine.runtime import TaichiRuntime
+        runtime = TaichiRuntime()
+        runtime.init({"arch": "cpu", "debug": True})
+        loader = KernelLoader(runtime)
+        loader.compile_and_load('''x = ti.field(ti.f32, 4)
+        @ti.func
+        def w(i):
+            x[i] = 1
+        @ti.kernel
+        def far(i: ti.i32):
+            w(i)
+        @ti.kernel
+        def wrong(i: ti.i32):
+            assert i == 2, f"bad {i}"
+        '''.replace("\\n        ", "\\n"))
+        for name in ("far", "wrong"):
+            try:
+                loader[None][name](9)
+            except Exception as error:
+                told = run_error(error, runtime)
+                print(type(told).__name__, told.type, told.message, [(f.function, f.line) for f in told.frames])
+    """).splitlines()
+    assert out[0].startswith("KernelRuntimeError AssertionError Accessing field")
+    assert out[0].endswith("[('w', 4)]")
+    assert out[1] == "KernelRuntimeError AssertionError bad 9 [('wrong', 10)]"
 
 
 def test_our_own_errors_pass() -> None:

@@ -25,7 +25,7 @@ def define(
     return tuple(
         _definition(name, namespace[name], line, name in checked, runtime)
         for name, line in places.items()
-        if name in namespace and not name.startswith("_") and not isinstance(namespace[name], types.ModuleType)
+        if name in namespace and not name.startswith("_") and type(namespace[name]) is not types.ModuleType
     )
 
 
@@ -66,6 +66,14 @@ def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _definition(name: str, value: Any, line: int, checked: bool, runtime: TaichiRuntime) -> Definition:
+    try:
+        return _described(name, value, line, checked, runtime)
+    except Exception:
+        # A user's object may raise whatever is asked of it.
+        return Definition(name=name, kind="value", line=line)
+
+
+def _described(name: str, value: Any, line: int, checked: bool, runtime: TaichiRuntime) -> Definition:
     if runtime.is_kernel(value) or runtime.is_func(value):
         owner = runtime.primal(value) if runtime.is_kernel(value) else value.func
         return Definition(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tiremote.worker.engine.runtime import TaichiRuntime
 
 #: Of an endless recursion this many frames are kept at either end.
-_MOST_FRAMES: Final = 12
+_MOST_FRAMES: Final = 8
 _MOST_CHARACTERS: Final = 2000
 
 _PLACE = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>[^,]*?)'

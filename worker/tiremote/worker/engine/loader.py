@@ -21,7 +21,7 @@ from tiremote.worker.engine.definitions import define
 from tiremote.worker.engine.frames import load_error
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.engine.source import FILE_PREFIX, Source, digest_of, read_source, withdraw
-from tiremote.worker.engine.unit import LoadedUnit, Unit, keep_text_alive, unknown
+from tiremote.worker.engine.unit import LoadedUnit, Unit, keep_text_alive, module_name, unknown
 
 MAX_ID_CHARACTERS: Final = 200
 _MOST_WARNINGS: Final = 20
@@ -144,16 +144,18 @@ class KernelLoader:
         except Exception as error:
             # What was declared before cannot be allocated.
             raise load_error(error, self._runtime) from None
-        module = types.ModuleType(f"tiremote unit [{source.unit}] v{source.version}")
+        module = types.ModuleType(module_name(source))
         failure: BaseException
         try:
             return self._run(source, module, calls)
         except (Exception, SystemExit) as error:
             failure = load_error(error, self._runtime)
         except BaseException as error:
-            failure = error
+            # A class of the text's own, or a stop from outside.
+            is_own = type(error).__module__ == module_name(source)
+            failure = load_error(error, self._runtime) if is_own else error
         # Outside the except clause: the exception's traceback holds the failed namespace.
-        sys.modules.pop(module.__name__, None)
+        sys.modules.pop(module_name(source), None)
         withdraw(source.file)
         snapshot.restore(self._runtime)
         module.__dict__.clear()
@@ -170,10 +172,9 @@ class KernelLoader:
         }
         uses = self._inject(source, namespace)
         injected = {name: namespace[name] for name in uses}
-        source.publish()
         keep_text_alive(namespace, source)
         # Where dataclasses and typing look up the names of a class's annotations.
-        sys.modules[module.__name__] = module
+        sys.modules[module_name(source)] = module
         with (
             self._runtime.guard_init() as refused,
             _own_arguments(source.file),
@@ -181,6 +182,8 @@ class KernelLoader:
         ):
             warnings.simplefilter("default")
             exec(source.code, namespace)
+            # It may have cleared its globals.
+            keep_text_alive(namespace, source)
             checked = self._checker.check(source, namespace, calls)
         uses = {name: owner for name, owner in uses.items() if namespace.get(name) is injected[name]}
         loaded = LoadedUnit(
@@ -222,7 +225,7 @@ class KernelLoader:
         self._units[unit] = self._units.pop(unit)
 
     def _retire(self, loaded: LoadedUnit) -> None:
-        sys.modules.pop(loaded.module.__name__, None)
+        sys.modules.pop(loaded.module_name, None)
         namespace = loaded.namespace
         self._runtime.unregister_kernels(lambda kernel: kernel.func.__globals__ is namespace)
 

@@ -59,7 +59,8 @@ class TaichiRuntime(ArrayRuntime):
             self.tm: Any = importlib.import_module(f"{name}.math")
         self.impl: Any = self.lang("impl")
         self.core: Any = importlib.import_module(f"{name}._lib").core
-        source_hooks.install(self.lang("kernel_impl"), self.lang("ast.ast_transformer_utils").ASTTransformerContext)
+        context = self.lang("ast.ast_transformer_utils").ASTTransformerContext
+        source_hooks.install(self.lang("kernel_impl"), self.impl, context)
         self.trees = SNodeTrees(self)
         self.guard_init = InitGuard(self)
         #: Out of the runtime's own register, but perhaps still called through an old handle.
@@ -188,7 +189,7 @@ class TaichiRuntime(ArrayRuntime):
 
     def is_kernel(self, value: object) -> bool:
         """Whether this is what ``@ti.kernel`` makes of a function or a method."""
-        return isinstance(value, types.FunctionType) and getattr(value, "_is_wrapped_kernel", False) is True
+        return _is_function(value) and getattr(value, "_is_wrapped_kernel", False) is True
 
     def is_class_kernel(self, value: object) -> bool:
         """Whether this kernel takes ``self``: it can only be called through an instance."""
@@ -200,7 +201,7 @@ class TaichiRuntime(ArrayRuntime):
 
     def is_func(self, value: object) -> bool:
         """Whether this is what ``@ti.func``, ``@ti.pyfunc`` or ``@ti.real_func`` makes of a function."""
-        return isinstance(value, types.FunctionType) and getattr(value, "_is_taichi_function", False) is True
+        return _is_function(value) and getattr(value, "_is_taichi_function", False) is True
 
     def is_pyfunc(self, value: object) -> bool:
         """Whether this may be called in Python scope too."""
@@ -310,6 +311,11 @@ class TaichiRuntime(ArrayRuntime):
     def assertion_errors(self) -> tuple[type[BaseException], ...]:
         """What a failed ``assert`` in a kernel and an index out of bounds in a debug session raise."""
         return (self.lang("exception").TaichiAssertionError, self.core.TaichiAssertionError)
+
+
+def _is_function(value: object) -> bool:
+    # isinstance would run the __getattribute__ of a user's object.
+    return type(value) is types.FunctionType
 
 
 def _one_line(error: BaseException) -> str:

@@ -24,8 +24,8 @@ _INSTALLED: Final = "_tiremote_hooks"
 Place = Callable[[Any, Any], str]
 
 
-def install(kernel_impl: Any, context: Any) -> None:
-    """``kernel_impl``: the module that makes kernels; ``context``: the class that walks their trees."""
+def install(kernel_impl: Any, impl: Any, context: Any) -> None:
+    """``kernel_impl`` makes kernels, ``impl`` holds the state; ``context`` is the class that walks their trees."""
     if hasattr(context, _INSTALLED):
         return
     setattr(context, _INSTALLED, True)
@@ -34,6 +34,7 @@ def install(kernel_impl: Any, context: Any) -> None:
     kernel_impl._inside_class = _inside_class(kernel_impl._inside_class)
     context.get_pos_info = _place(context.get_pos_info)
     kernel_impl.Kernel.materialize = _never_nested(kernel_impl.Kernel.materialize, kernel_impl.TaichiSyntaxError)
+    impl.ti_assert = _placed_assert(impl.ti_assert, impl)
 
 
 def _lines_of(original: Callable[[Any], tuple[list[str], int]]) -> Callable[[Any], tuple[list[str], int]]:
@@ -102,6 +103,21 @@ def _place(original: Place) -> Place:
         return f'File "{context.file}", line {line}, in {context.func.func.__name__}, columns {first}-{last}:\n'
 
     return get_pos_info
+
+
+def _placed_assert(original: Callable[..., None], impl: Any) -> Callable[..., None]:
+    """A failed ``assert`` in a kernel tells its message only; in a debug session it gets its place too.
+
+    Elsewhere asserts are compiled away, and a place in the text would only spoil Taichi's cache of kernels.
+    """
+
+    @functools.wraps(original)
+    def ti_assert(condition: Any, message: str, *rest: Any) -> None:
+        if impl.current_cfg().debug:
+            message = f"{message}\n{impl.get_runtime().get_current_src_info()}"
+        original(condition, message, *rest)
+
+    return ti_assert
 
 
 def _never_nested(original: Callable[..., None], error: type[Exception]) -> Callable[..., None]:

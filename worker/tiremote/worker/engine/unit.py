@@ -50,6 +50,10 @@ class LoadedUnit:
         return self.source.version
 
     @property
+    def module_name(self) -> str:
+        return module_name(self.source)
+
+    @property
     def namespace(self) -> dict[str, Any]:
         return self.module.__dict__
 
@@ -113,8 +117,16 @@ class Unit:
         return f"<Unit {loaded.unit!r} version {loaded.version}: {inside}>"
 
 
+def module_name(source: Source) -> str:
+    """What no import can name, so that no id stands for a module that exists."""
+    return f"tiremote unit [{source.unit}] v{source.version}"
+
+
 def keep_text_alive(namespace: dict[str, Any], source: Source) -> None:
-    """Lets the text be found until the last function with this namespace is gone."""
+    """Lets the text be found until the last function with this namespace is gone. Doing it again does no harm."""
+    if _LIFELINE in namespace:
+        return
+    source.publish()
     lifeline = _Lifeline()
     namespace[_LIFELINE] = lifeline
     weakref.finalize(lifeline, withdraw, source.file).atexit = False
