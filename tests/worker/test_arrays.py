@@ -511,7 +511,8 @@ def test_sizes_beyond_an_index_or_the_memory_are_refused(runtime: TaichiRuntime,
     with pytest.raises(KernelArgumentError, match="2147483647"):
         arrays.create_ndarray("u8", (2**16, 2**15))
     small = Arrays(runtime, available=lambda: 1000)
-    for make in (small.create_ndarray, small.create_field):
+    # Where there is a device its memory counts, not the host's: see `tight`.
+    for make in (small.create_ndarray, small.create_field) if runtime.arch() == "cpu" else ():
         with pytest.raises(OutOfMemory) as caught:
             make("f64", (126,))
         assert caught.value.requested == 1008

@@ -2,4 +2,5 @@
 
 from tiremote.worker.command import main
 
-main(prog_name="tiremote-worker")
+if __name__ == "__main__":
+    main(prog_name="tiremote-worker")
