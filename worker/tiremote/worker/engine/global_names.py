@@ -8,7 +8,7 @@ import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_USES = frozenset({"LOAD_NAME", "LOAD_GLOBAL"})
+_USES = frozenset({"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"})
 _BINDS = frozenset({"STORE_NAME", "STORE_GLOBAL"})
 
 
