@@ -79,7 +79,7 @@ def test_init_asks_the_worker_and_tells_what_the_session_runs_on(prompt: Prompt)
 
 
 def test_taichi_that_only_the_worker_has_is_refused_here_with_advice(prompt: Prompt) -> None:
-    with pytest.raises(Refused, match=r"ti\.sin exists on the worker only: use it inside a kernel"):
+    with pytest.raises(Refused, match=r"ti\.sin exists on the worker only: call it in a kernel or in a function"):
         prompt.type("print(ti.sin(1.0))")
     with pytest.raises(Refused, match="at the left margin"):
         prompt.type("if True:\n    @ti.kernel\n    def k(): pass")
@@ -101,6 +101,7 @@ def test_a_star_import_of_taichi_is_refused_with_advice(prompt: Prompt) -> None:
         "from taichi import kernel\n@kernel\ndef k(): pass",
         "import taichi\n@taichi.kernel\ndef k(): pass",
         "@ti.func\ndef k(): pass",
+        "def k():\n    with ti.ad.Tape(loss=1): pass",
         "@ti.data_oriented\nclass k: pass",
         "@ti.dataclass\nclass k:\n    a: ti.f32",
         "class k:\n    @ti.kernel\n    def run(self): pass",
@@ -119,7 +120,14 @@ def test_definitions_and_declarations_of_taichi_go_to_the_worker(prompt: Prompt,
 
 
 @pytest.mark.parametrize(
-    "text", ["def k(): pass", "class k: pass", "k = np.arange(3)", "k = ti.types.vector(3, ti.f32)"]
+    "text",
+    [
+        "def k(): pass",
+        "def k(): return ti.ndarray(ti.f32, 8)",
+        "class k: pass",
+        "k = np.arange(3)",
+        "k = ti.types.vector(3, ti.f32)",
+    ],
 )
 def test_plain_python_stays_on_the_laptop(prompt: Prompt, text: str) -> None:
     prompt.type(text)

@@ -28,16 +28,24 @@ class Place(Enum):
 
 class Classifier:
     """``taichi_path`` gives ``types.vector`` for the expression ``ti.types.vector``, None where it is not Taichi's;
-    ``on_worker`` tells whether a name stands for something that the worker holds or is about to get."""
+    ``callable_here`` tells whether such a path can be called on the laptop, and ``on_worker`` whether a name stands
+    for something that the worker holds or is about to get."""
 
-    def __init__(self, taichi_path: Callable[[ast.expr], str | None], on_worker: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        taichi_path: Callable[[ast.expr], str | None],
+        callable_here: Callable[[str], bool],
+        on_worker: Callable[[str], bool],
+    ) -> None:
         self._taichi_path = taichi_path
+        self._callable_here = callable_here
         self._on_worker = on_worker
 
     def place(self, node: ast.stmt) -> Place:
         """Never runs anything."""
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return Place.DEFINITION if self._is_decorated(node) else Place.LOCAL
+            there = self._is_decorated(node) or self._needs_the_worker(node)
+            return Place.DEFINITION if there else Place.LOCAL
         if isinstance(node, ast.ClassDef):
             return Place.DEFINITION if self._is_worker_class(node) else Place.LOCAL
         if isinstance(node, ast.Expr):
@@ -55,6 +63,11 @@ class Classifier:
         if any(self._is_worker_call(call) for call in calls):
             return Place.DECLARATION
         return Place.LOCAL
+
+    def _needs_the_worker(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        """A plain function that calls what only Taichi has, such as ``ti.ad.Tape``, drives kernels on the worker."""
+        paths = [self._taichi_path(each.func) for each in ast.walk(function) if isinstance(each, ast.Call)]
+        return any(path is not None and not self._callable_here(path) for path in paths)
 
     def _is_decorated(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
         return any(

@@ -14,7 +14,7 @@ from tiremote.repl.cells import Cell, Statement
 from tiremote.repl.classify import Classifier, Place
 from tiremote.repl.dependants import Dependants
 from tiremote.repl.free_names import bound_names, touched_names
-from tiremote.repl.laptop_taichi import taichi_path
+from tiremote.repl.laptop_taichi import is_callable_here, taichi_path
 from tiremote.repl.names import Names, first_names
 from tiremote.repl.pending import Pending, Unit
 
@@ -45,6 +45,7 @@ class Evaluator:
         pending = Pending()
         classifier = Classifier(
             self.names.taichi_path,
+            lambda path: is_callable_here(self.names.taichi, path),
             lambda name: (
                 pending.binds(name) or self.names.remote_unit(name) is not None or self.names.is_worker_type(name)
             ),

@@ -25,8 +25,8 @@ class OnWorker:
         if self._path.split(".")[0] in ("kernel", "func", "pyfunc", "real_func", "data_oriented", "dataclass"):
             raise Refused(f"ti.{self._path} works at the left margin of a cell, not inside another block")
         raise Refused(
-            f"ti.{self._path} exists on the worker only: use it inside a kernel, "
-            f"or give it a name on a line of its own: name = ti.{self._path}(...)"
+            f"ti.{self._path} exists on the worker only: call it in a kernel or in a function (def ...), "
+            f"which then runs there, or give it a name on a line of its own: name = ti.{self._path}(...)"
         )
 
     def __repr__(self) -> str:
@@ -80,6 +80,12 @@ def taichi_path(root: LaptopTaichi, path: str) -> Any:
         if isinstance(value, OnWorker):
             return OnWorker(path)
     return value
+
+
+def is_callable_here(root: LaptopTaichi, path: str) -> bool:
+    """Whether the laptop itself can call ``taichi.<path>``."""
+    value = taichi_path(root, path)
+    return callable(value) and not isinstance(value, OnWorker)
 
 
 def taichi_text(value: Any) -> str:
