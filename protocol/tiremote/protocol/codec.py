@@ -38,7 +38,7 @@ def encode(message: Request | Reply) -> list[Buffer]:
 
 def encode_ok(request: RequestId, raw_result: bytes, timing: Timing) -> bytes:
     """The header of an `Ok` around a result that is packed already, so that the front need not unpack it."""
-    packer = msgpack.Packer(autoreset=False)
+    packer = msgpack.Packer(autoreset=False, buf_size=1024)
     packer.pack_map_header(5)
     for item in ("v", VERSION, "op", Ok.op, "id", request, "timing", all_fields(timing), "result"):
         packer.pack(item)

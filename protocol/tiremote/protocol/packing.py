@@ -31,6 +31,10 @@ _RECEIPT_DEPTH = 8
 _PLAIN: tuple[Any, ...] = (bool, int, float, str, bytes, list, dict)
 
 
+#: A packer's first buffer: its default of 1 MiB costs more to get than most headers to pack.
+_BUFFER_BYTES = 1024
+
+
 def pack(value: Any, buffers: list[Buffer]) -> bytes:
     """Packs a value, appending the bytes of every array in it to ``buffers``. Raises `UnsupportedType`."""
     _check(value, 0)
@@ -46,7 +50,7 @@ def _check(value: Any, depth: int) -> None:
 
 def _dump(value: Any, default: Callable[[Any], Any] | None = None, strict: bool = True) -> bytes:
     try:
-        return bytes(msgpack.Packer(default=default, strict_types=strict, use_bin_type=True).pack(value))
+        return bytes(msgpack.Packer(default=default, strict_types=strict, buf_size=_BUFFER_BYTES).pack(value))
     except OverflowError:
         raise UnsupportedType("an int of over 64 bits does not travel") from None
     except (ValueError, TypeError) as error:

@@ -26,7 +26,7 @@ from tiremote.worker.segments import make_segment, map_segment
 INLINE_BYTES = 64 << 10
 #: What one sendmsg may carry (Linux: SCM_MAX_FD is 253).
 MAX_DESCRIPTORS = 250
-_READ_BYTES = 1 << 18
+_READ_BYTES = 1 << 16
 _LENGTH = struct.Struct("<I")
 _UNBOUNDED = Limits(header_bytes=1 << 31)
 
