@@ -99,9 +99,16 @@ class PackedCall:
 
 
 def pack_call(
-    exchange: Exchange, args: Sequence[Any], kwargs: Mapping[str, Any], *, snapshot: bool = False
+    exchange: Exchange,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    names: Sequence[str] = (),
+    snapshot: bool = False,
 ) -> PackedCall:
     """Makes arguments ready; ``snapshot``: arrays are copied, because the caller goes on meanwhile.
+
+    ``names`` are a kernel's parameters, where the callee is known to be a kernel.
 
     Arrays above the worker's limit for one buffer, and such as are passed twice, are uploaded first, which waits.
     Raises `UnsupportedType` and `KernelArgumentError`, naming the argument, before anything is sent.
@@ -113,7 +120,7 @@ def pack_call(
         access[key] = _ACCESS.get(type(value), "inout")
         values[key] = _as_array(value.array if type(value) in _ACCESS else value, key)
     call = PackedCall(exchange, kept=tuple(values.values()))
-    _check_all(exchange, values)
+    _check_all(exchange, values, names)
     memories = Counter(_memory(value) for value in values.values() if isinstance(value, np.ndarray) and value.size)
     try:
         for key, value in values.items():
@@ -174,13 +181,19 @@ def _as_array(value: Any, key: Key) -> Any:
     return array
 
 
-def _check_all(exchange: Exchange, values: Mapping[Key, Any]) -> None:
+def _check_all(exchange: Exchange, values: Mapping[Key, Any], names: Sequence[str]) -> None:
     for key, value in values.items():
-        try:
-            _check(exchange, value, _name(key))
-        except KernelArgumentError as error:
-            parameter = key if isinstance(key, str) else None
-            raise KernelArgumentError(error.message, parameter=parameter) from None
+        parameter = key if isinstance(key, str) else names[key] if key < len(names) else None
+        if names and _is_too_wide(value):
+            raise KernelArgumentError(
+                f"parameter {parameter!r} got an integer of over 64 bits, which no type of Taichi holds",
+                parameter=parameter,
+            )
+        _check(exchange, value, _name(key))
+
+
+def _is_too_wide(value: Any) -> bool:
+    return isinstance(value, int) and not -(2**63) <= value < 2**64
 
 
 def _check(exchange: Exchange, value: Any, name: str) -> None:
@@ -199,9 +212,8 @@ def _check(exchange: Exchange, value: Any, name: str) -> None:
             name_of(value.dtype)
         except UnsupportedType as error:
             raise UnsupportedType(f"{name}: {error.message}") from None
-    elif isinstance(value, int):
-        if not -(2**63) <= value < 2**64:
-            raise KernelArgumentError(f"{name} is an integer of over 64 bits, which no type of Taichi holds")
+    elif _is_too_wide(value):
+        raise UnsupportedType(f"{name} is an integer of over 64 bits, which does not travel: send it as text")
     elif isinstance(value, _PLAIN):
         return
     elif isinstance(value, list | tuple):

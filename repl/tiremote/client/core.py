@@ -44,6 +44,8 @@ class Pending:
     settle: Callable[[Ok | TiremoteError], None]
     on_event: Callable[[Event], None] | None = None
     weight: int = 0
+    #: The link has it: it is settled, sooner or later.
+    handed_over: bool = False
     sent: bool = False
     events_seen: int = 0
 

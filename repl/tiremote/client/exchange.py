@@ -137,8 +137,15 @@ class Exchange:
 
         ``expects`` is the size of a large answer in bytes; `TimeoutError` after ``patience`` seconds.
         """
-        future = self._send(request, lambda ok: ok.result, expects=expects)
-        return structure(result, self.wait(future, patience=patience), f"the result of {request.op}")
+        self._may_wait()
+        pending, future = self._made(request, lambda ok: ok.result, expects=expects)
+        try:
+            self._post(pending)
+            error = _outcome(future, patience)
+        except KeyboardInterrupt:
+            # It may strike before the request is on its way, or any time after.
+            raise KeyboardInterrupt from (self._stop(future) if pending.handed_over else None)
+        return structure(result, _result(future, error), f"the result of {request.op}")
 
     def submit(
         self,
@@ -154,35 +161,36 @@ class Exchange:
         ``then`` runs on the session's thread, or with ``in_background``, where it waits for others, on one of its own.
         """
         what = f"the result of {request.op}"
-        return self._send(
+        pending, future = self._made(
             request, lambda ok: then(structure(result, ok.result, what)), expects=expects, in_background=in_background
         )
+        self._post(pending)
+        return future
 
     def wait(self, future: RequestFuture[T], *, patience: float | None = None) -> T:
         """The future's result. Ctrl-C stops the request on the worker, waits for its answer, and is raised then."""
-        if threading.current_thread() is self._link.thread:
-            raise RuntimeError("a callback of the session cannot wait for the session: do that on another thread")
+        self._may_wait()
         try:
             error = _outcome(future, patience)
         except KeyboardInterrupt:
             raise KeyboardInterrupt from self._stop(future)
-        if error is None:
-            return future.result()
-        try:
-            raise error from None
-        finally:
-            del error, future  # the traceback refers to this frame
+        return _result(future, error)
 
     def wait_for_all(self) -> None:
         """Waits until everything that was sent so far is answered, well or not."""
+        self._may_wait()
         for future in list(self._under_way.values()):
             _outcome(future, None)
 
     # Inside
 
-    def _send(
+    def _may_wait(self) -> None:
+        if threading.current_thread() is self._link.thread:
+            raise RuntimeError("a callback of the session cannot wait for the session: do that on another thread")
+
+    def _made(
         self, request: Request, then: Callable[[Ok], T], *, expects: int = 0, in_background: bool = False
-    ) -> RequestFuture[T]:
+    ) -> tuple[Pending, RequestFuture[T]]:
         request = replace(request, id=f"{self._prefix}-{next(self._numbers)}", token=request.token or self._token)
         frames = encode(request)
         weight = max(self._check(frames), expects)
@@ -202,14 +210,14 @@ class Exchange:
                 _complete(future, then, answer)
 
         self._under_way[request.id] = future
+        return Pending(request, frames, settle, self._on_event, weight), future
+
+    def _post(self, pending: Pending) -> None:
         try:
-            self._link.send(
-                Pending(request=request, frames=frames, settle=settle, on_event=self._on_event, weight=weight)
-            )
-        except TiremoteError:
-            del self._under_way[request.id]
-            raise
-        return future
+            self._link.send(pending)
+        finally:
+            if not pending.handed_over:
+                self._under_way.pop(pending.request.id, None)
 
     def _check(self, frames: list[Any]) -> int:
         size, most = len(frames[0]), self.limits.header_bytes
@@ -227,7 +235,7 @@ class Exchange:
             return None
         try:
             interrupt = Interrupt(id="", request=future.request_id)
-            _outcome(self._send(interrupt, lambda ok: structure(InterruptResult, ok.result, "interrupt")), None)
+            _outcome(self.submit(interrupt, InterruptResult, lambda _: None), None)
             return _outcome(future, None)
         except TiremoteError as error:
             return error
@@ -265,6 +273,15 @@ def _complete(future: RequestFuture[T], then: Callable[[Ok], T], answer: Ok) -> 
         future.set_exception(error)
     else:
         future.set_result(result)
+
+
+def _result(future: RequestFuture[T], error: BaseException | None) -> T:
+    if error is None:
+        return future.result()
+    try:
+        raise error from None
+    finally:
+        del error, future  # the traceback refers to this frame
 
 
 def _outcome(future: Future[Any], patience: float | None) -> BaseException | None:

@@ -74,6 +74,7 @@ class Link:
             if self._closing:
                 raise Refused("this session is closed: connect() again")
             self._inbox.append(pending)
+            pending.handed_over = True
             self._wake()
 
     def established(self, token: str, *, quiet_limit: float) -> None:

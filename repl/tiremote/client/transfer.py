@@ -11,7 +11,7 @@ import numpy as np
 
 from tiremote.client.exchange import Exchange, RequestFuture
 from tiremote.client.regions import Region
-from tiremote.protocol.dtypes import name_of
+from tiremote.protocol.dtypes import dtype_of, name_of
 from tiremote.protocol.errors import TiremoteError
 from tiremote.protocol.messages import Alloc, Cleanup, Fetch, Put
 from tiremote.protocol.results import ArrayResult, CleanupResult, FetchResult
@@ -51,12 +51,19 @@ def fetch(
         if progress is not None:
             progress(nbytes, nbytes)
         return array
+    if kind == "field":
+        # It has no memory to read ranges of.
+        return fetch_copy(exchange, target, progress)
     out = np.empty(shape, dtype)
-    if kind != "field":
-        fetch_into(exchange, target, out.reshape(-1), progress)
-        return out
-    # A field has no memory to read ranges of: it is copied there once, and the copy is read.
+    fetch_into(exchange, target, out.reshape(-1), progress)
+    return out
+
+
+def fetch_copy(exchange: Exchange, target: Ref, progress: Progress | None = None) -> np.ndarray:
+    """An array of any kind and size: it is copied there once, and the copy is read in pieces."""
     copy = held(exchange, Alloc(id="", kind="array", copy_of=target))
+    meta = copy.meta
+    out = np.empty((*meta["shape"], *meta.get("element_shape", ())), dtype_of(meta["dtype"]))
     try:
         fetch_into(exchange, copy, out.reshape(-1), progress)
     finally:

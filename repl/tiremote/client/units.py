@@ -10,8 +10,8 @@ from tiremote.client.arrays import array_proxy
 from tiremote.client.directory import CALLABLE, Directory, UnknownAttribute
 from tiremote.client.exchange import Exchange, RequestFuture
 from tiremote.client.remote import Remote
-from tiremote.client.transfer import local_array
-from tiremote.protocol.errors import UnknownName
+from tiremote.client.transfer import fetch_copy, local_array
+from tiremote.protocol.errors import PayloadTooLarge, UnknownName
 from tiremote.protocol.messages import Fetch, Run
 from tiremote.protocol.receipts import Definition
 from tiremote.protocol.results import FetchResult, RunResult
@@ -52,7 +52,10 @@ class RemoteUnit:
         if definition.kind in ("field", "ndarray"):
             return array_proxy(directory.exchange, target, definition.kind, definition.meta)
         exchange = directory.exchange
-        result = exchange.call(Fetch(id="", target=target), FetchResult)
+        try:
+            result = exchange.call(Fetch(id="", target=target), FetchResult)
+        except PayloadTooLarge:
+            return fetch_copy(exchange, target)
         return thawed(exchange, result.value if result.handle is None else result.handle)
 
     def __contains__(self, name: object) -> bool:
@@ -97,7 +100,7 @@ class RemoteKernel(Remote):
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Runs it and waits; returns plain values, NumPy arrays and remote things."""
-        call = pack_call(self._exchange, args, kwargs)
+        call = pack_call(self._exchange, args, kwargs, names=self._names)
         try:
             result = self._exchange.call(self._request(call), RunResult)
             call.write_back(result.written)
@@ -111,7 +114,7 @@ class RemoteKernel(Remote):
 
         ``asyncio.wrap_future`` makes the future one to await.
         """
-        call = pack_call(self._exchange, args, kwargs, snapshot=True)
+        call = pack_call(self._exchange, args, kwargs, names=self._names, snapshot=True)
 
         def finish(result: RunResult) -> Any:
             call.write_back(result.written)
@@ -150,6 +153,13 @@ class RemoteKernel(Remote):
         shown = self._definition or self._method or self._target
         kind = self._definition.kind if self._definition else "method" if self._method else "callable"
         return f"<remote {kind} {shown} of {'the newest unit' if unit is None else repr(unit)}>"
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        definition = self._definition
+        if definition is None or definition.kind != "kernel":
+            return ()
+        return tuple(parameter.name for parameter in definition.parameters)
 
     def _request(self, call: PackedCall) -> Run:
         return Run(
