@@ -1,0 +1,690 @@
+"""Cases 17 to 25: data that goes in and comes out, exact or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from array_zoo import REFUSED, ZOO
+from real_worker import RealWorker
+from tiremote.client import In, InOut, Out, Session, connect
+from tiremote.protocol.dtypes import DTYPES, name_of
+from tiremote.protocol.errors import KernelArgumentError, StaleHandle, UnsupportedType
+
+Check = Callable[[], None]
+
+KERNELS = """
+@ti.kernel
+def add_one(x: ti.types.ndarray()):
+    for i in ti.grouped(x):
+        x[i] += 1
+
+@ti.kernel
+def add_to(src: ti.types.ndarray(), dst: ti.types.ndarray()):
+    for i in ti.grouped(src):
+        dst[i] += src[i]
+
+@ti.kernel
+def total(x: ti.types.ndarray()) -> ti.f64:
+    s = ti.f64(0.0)
+    for i in ti.grouped(x):
+        s += ti.cast(x[i], ti.f64)
+    return s
+
+@ti.kernel
+def maybe(x: ti.types.ndarray(), write: ti.i32):
+    for i in ti.grouped(x):
+        if write:
+            x[i] += 1
+"""
+
+
+# ---------------------------------------------------------------- 17: dtypes of arrays
+
+
+@pytest.mark.parametrize(
+    ("have", "came"),
+    [
+        ("f32", np.float64),
+        ("f32", np.int32),
+        ("f32", np.float16),
+        ("f32", np.bool_),
+        ("i32", np.int64),
+        ("i32", np.uint32),
+        ("i32", np.float32),
+        ("u8", np.int8),
+        ("f64", np.float32),
+        ("i64", np.uint64),
+    ],
+)
+def test_case_17_another_dtype_is_refused_or_converted_when_asked(
+    gpu: Session, unharmed: Check, have: str, came: type[np.generic]
+) -> None:
+    """float64 into f32, int64 into i32 and their kin: refused with both dtypes, converted with ``cast=True``."""
+    values = np.array([0, 1, 1], came)
+    for array in (gpu.ti.ndarray(have, 3), gpu.ti.field(have, 3)):
+        array.fill(1)
+        for write in (lambda: array.from_numpy(values), lambda: array.__setitem__(slice(0, 2), values[:2])):  # noqa: B023 - called at once
+            with pytest.raises(KernelArgumentError, match=f"{name_of(np.dtype(came))}.*{have}"):
+                write()
+        assert array.to_numpy().tolist() == [1, 1, 1]
+        array.from_numpy(values, cast=True)
+        assert array.to_numpy().tolist() == [0, 1, 1]
+        assert array.to_numpy().dtype == DTYPES[have]
+    unharmed()
+
+
+@pytest.mark.parametrize(
+    ("have", "values"),
+    [
+        ("f32", np.array([1.0, 1e300])),
+        ("i32", np.array([1, 2**40])),
+        ("u8", np.array([1, -1], np.int32)),
+        ("u8", np.array([1, 256], np.int32)),
+        ("i32", np.array([1.0, np.nan])),
+        ("i32", np.array([1.0, np.inf], np.float32)),
+        ("i64", np.array([1.0, 2.0**63])),
+        ("u64", np.array([1, -1])),
+        ("f16", np.array([1.0, 70000.0], np.float32)),
+    ],
+)
+def test_case_17_a_conversion_that_would_change_a_value_is_refused(
+    gpu: Session, unharmed: Check, have: str, values: np.ndarray
+) -> None:
+    """``cast=True`` cuts fractions off, as NumPy does; what is out of range is refused, and nothing is written."""
+    array = gpu.ti.ndarray(have, 2)
+    array.fill(3)
+    with pytest.raises(KernelArgumentError):
+        array.from_numpy(values, cast=True)
+    assert array.to_numpy().tolist() == [3, 3]
+    array.from_numpy(np.array([1.75, 1.0]), cast=True)
+    assert array[0] == (1.75 if have.startswith("f") else 1)
+    unharmed()
+
+
+def test_case_17_an_annotated_array_parameter_is_checked(gpu: Session, unharmed: Check) -> None:
+    """An ndarray parameter with a dtype, axes or an element takes exactly that, and names itself otherwise."""
+    gpu.compile_and_load("""
+@ti.kernel
+def f32s(x: ti.types.ndarray(dtype=ti.f32, ndim=1)):
+    x[0] = 1
+
+@ti.kernel
+def vec3s(points: ti.types.ndarray(dtype=tm.vec3, ndim=1)):
+    points[0] += 1
+
+@ti.kernel
+def i64s(n: ti.types.ndarray(ti.i64)):
+    n[0] = 1
+""")
+    wrong = [
+        ("f32s", np.zeros(3), "x"),
+        ("f32s", np.zeros(3, np.int32), "x"),
+        ("f32s", np.zeros((3, 1), np.float32), "x"),
+        ("f32s", np.zeros((), np.float32), "x"),
+        ("f32s", gpu.ti.ndarray(gpu.ti.f64, 3), "x"),
+        ("f32s", gpu.ti.Vector.ndarray(3, gpu.ti.f32, 3), "x"),
+        ("vec3s", np.zeros((2, 3)), "points"),
+        ("vec3s", np.zeros((2, 3), np.int32), "points"),
+        ("vec3s", np.zeros((2, 2), np.float32), "points"),
+        ("vec3s", np.zeros((3,), np.float32), "points"),
+        ("vec3s", gpu.ti.Vector.ndarray(2, gpu.ti.f32, 3), "points"),
+        ("vec3s", gpu.ti.Vector.ndarray(3, gpu.ti.f64, 3), "points"),
+        ("i64s", np.zeros(3, np.int32), "n"),
+        ("i64s", np.zeros(3, np.uint64), "n"),
+    ]
+    for name, value, parameter in wrong:
+        with pytest.raises(KernelArgumentError) as caught:
+            gpu[None][name](value)
+        assert caught.value.parameter == parameter
+    points = np.zeros((2, 3), np.float32)
+    gpu[None].vec3s(points)
+    assert points.tolist() == [[1, 1, 1], [0, 0, 0]]
+    unharmed()
+
+
+# ---------------------------------------------------------------- 18: scalars out of range
+
+
+BEYOND = {
+    "i8": (128, -129, 2**40),
+    "i16": (2**15, -(2**15) - 1),
+    "i32": (2**31, -(2**31) - 1, 2**40, 2**64, 2**200, 1.0, 1.5, float("nan"), np.float32(2), "1", None, 1j),
+    "i64": (2**63, -(2**63) - 1, 2**64, 1e3),
+    "u8": (256, 300, -1),
+    "u16": (2**16, -1),
+    "u32": (2**32, -1),
+    "u64": (2**64, -1),
+    "f16": (65520.0, -1e5, 70000),
+    "f32": (1e40, -1e40, 2**128, 10**400, "1.0", None, [1.0]),
+    "f64": (10**400, -(10**400), "1.0", None),
+    "u1": (2, -1, 0.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", BEYOND)
+def test_case_18_numbers_that_do_not_fit_are_refused_by_name(gpu: Session, unharmed: Check, dtype: str) -> None:
+    """2**40 into i32, 300 into u8, 1e40 into f32, nan into i32: never another number, always the parameter's name."""
+    gpu.compile_and_load(
+        f"@ti.kernel\ndef f(first: ti.i32, number: ti.{dtype}) -> ti.{dtype}:\n    return number\n"
+        f"@ti.kernel\ndef pair(v: ti.types.vector(2, ti.{dtype})) -> ti.{dtype}:\n    return v[1]\n"
+    )
+    for value in BEYOND[dtype]:
+        for call in (lambda value=value: gpu[None].f(0, value), lambda value=value: gpu[None].f(0, number=value)):
+            # A complex number travels nowhere; everything else is refused for what it is.
+            with pytest.raises(UnsupportedType if isinstance(value, complex) else KernelArgumentError) as caught:
+                call()
+            if isinstance(caught.value, KernelArgumentError):
+                assert caught.value.parameter == "number"
+                assert "number" in caught.value.message
+    for value in BEYOND[dtype][:2]:
+        # What no integer of 64 bits holds does not get as far as the vector's type.
+        with pytest.raises((KernelArgumentError, UnsupportedType), match=r"'v'|argument 0"):
+            gpu[None].pair([1, value])
+    unharmed()
+
+
+def test_case_18_fills_and_elements_that_do_not_fit_are_refused(gpu: Session, unharmed: Check) -> None:
+    """The same for ``fill``, for an element and for a slice, of ndarrays and of fields."""
+    for make in (gpu.ti.ndarray, gpu.ti.field):
+        x = make(gpu.ti.u8, 4)
+        f = make(gpu.ti.f32, 4)
+        for write in (
+            lambda x=x: x.fill(300),
+            lambda x=x: x.fill(-1),
+            lambda x=x: x.fill(1.5),
+            lambda x=x: x.__setitem__(0, 256),
+            lambda x=x: x.__setitem__(0, 0.5),
+            lambda x=x: x.__setitem__(slice(0, 2), [1, 256]),
+            lambda f=f: f.fill(1e39),
+            lambda f=f: f.__setitem__(1, 1e39),
+        ):
+            with pytest.raises(KernelArgumentError):
+                write()
+        assert x.to_numpy().tolist() == [0, 0, 0, 0]
+        assert f.to_numpy().tolist() == [0, 0, 0, 0]
+    unharmed()
+
+
+# ---------------------------------------------------------------- 19: layouts
+
+
+def layouts(dtype: type[np.generic]) -> dict[str, np.ndarray]:
+    """The same twelve numbers, or some of them, in every layout that NumPy users have; each writeable."""
+    base = np.arange(12).astype(dtype)
+    table = base.reshape(3, 4)
+    return {
+        "C": table.copy(),
+        "Fortran": np.asfortranarray(table),
+        "transposed": table.copy().T,
+        "strided": np.repeat(base, 2)[::2],
+        "strided inside": np.repeat(table, 2, axis=1)[:, ::2],
+        "reversed": base.copy()[::-1],
+        "reversed both": table.copy()[::-1, ::-1],
+        "a column": table.copy()[:, 1],
+        "a window": np.zeros((5, 6), dtype)[1:4, 1:5],
+        "3-d, axes moved": np.moveaxis(np.arange(24).astype(dtype).reshape(2, 3, 4), 0, 1),
+        "big-endian": table.astype(np.dtype(dtype).newbyteorder(">")),
+        "0-d": np.array(7, dtype),
+        "empty": np.zeros((0, 3), dtype),
+        "one": np.ones((1, 1, 1), dtype),
+    }
+
+
+ARRAY_DTYPES = [dtype.type for name, dtype in DTYPES.items() if name != "bool"]
+
+
+@pytest.mark.parametrize("dtype", ARRAY_DTYPES)
+def test_case_19_every_layout_of_every_dtype_is_written_back(gpu: Session, dtype: type[np.generic]) -> None:
+    """A NumPy array of any layout holds afterwards what the kernel wrote, and nothing around it changes."""
+    gpu.compile_and_load(KERNELS)
+    for name, array in layouts(dtype).items():
+        expected = array + np.ones((), dtype)
+        owner = array if array.base is None else array.base
+        around = owner.copy() if owner.shape != array.shape else None
+        gpu[None].add_one(array)
+        np.testing.assert_array_equal(array, expected, err_msg=name)
+        if around is not None and name == "a window":
+            owner[1:4, 1:5] = 0
+            np.testing.assert_array_equal(owner, around)
+        twice = array.copy()
+        gpu[None].add_to(src=twice, dst=array)
+        np.testing.assert_array_equal(array, twice * 2, err_msg=name)
+
+
+def test_case_19_read_only_arrays(gpu: Session, unharmed: Check) -> None:
+    """A read-only array may be read; where the kernel writes it, the call is refused and the array is untouched."""
+    gpu.compile_and_load(KERNELS)
+    unit = gpu[None]
+    frozen = np.arange(6, dtype=np.float32)
+    frozen.flags.writeable = False
+    over_bytes = np.frombuffer(np.arange(6, dtype=np.float32).tobytes(), np.float32)
+    broadcast = np.broadcast_to(np.float32(3), (2, 3))
+    for array in (frozen, over_bytes, broadcast):
+        before = array.copy()
+        assert unit.total(array) == before.sum()
+        unit.maybe(array, 0)
+        for call, parameter in (
+            (lambda array=array: unit.add_one(array), "x"),
+            (lambda array=array, src=before: unit.add_to(src, array), "dst"),
+            (lambda array=array: unit.maybe(array, 1), "x"),
+        ):
+            with pytest.raises(KernelArgumentError, match="read-only") as caught:
+                call()
+            assert caught.value.parameter == parameter
+        np.testing.assert_array_equal(array, before)
+        unit.add_one(In(array))
+        np.testing.assert_array_equal(array, before)
+    unharmed()
+
+
+def test_case_19_in_out_and_inout(gpu: Session, unharmed: Check) -> None:
+    """`In` is never written back, `Out` starts from zeros there, `InOut` is what a bare array means."""
+    gpu.compile_and_load(KERNELS)
+    unit = gpu[None]
+    x = np.full(3, 5, np.float32)
+    unit.add_one(In(x))
+    assert x.tolist() == [5, 5, 5]
+    unit.add_one(InOut(x))
+    assert x.tolist() == [6, 6, 6]
+    unit.add_one(Out(x))
+    assert x.tolist() == [1, 1, 1]
+    unit.add_to(In(x), dst=Out(y := np.full(3, 9, np.float32)))
+    assert y.tolist() == [1, 1, 1]
+    unharmed()
+
+
+def test_case_19_one_array_for_two_parameters(gpu: Session, unharmed: Check) -> None:
+    """The same array passed twice is the same memory there too, as in Taichi."""
+    gpu.compile_and_load(KERNELS)
+    x = np.arange(4, dtype=np.float32)
+    gpu[None].add_to(x, x)
+    assert x.tolist() == [0, 2, 4, 6]
+    table = np.arange(6, dtype=np.float32).reshape(2, 3)
+    gpu[None].add_to(table.T, table.T)
+    assert table.tolist() == [[0, 2, 4], [6, 8, 10]]
+    unharmed()
+
+
+# ---------------------------------------------------------------- 20: payloads are never written
+
+
+def test_case_20_what_is_sent_is_never_what_a_kernel_writes(gpu: Session, unharmed: Check) -> None:
+    """Arrays over immutable bytes stay as they are, and so does an array that was sent and then written there."""
+    gpu.compile_and_load(KERNELS + "\ndef write(x):\n    x += 100\n    return x\n")
+    payload = np.arange(4, dtype=np.float32).tobytes()
+    gpu[None].add_one(In(np.frombuffer(payload, np.float32)))
+    assert np.frombuffer(payload, np.float32).tolist() == [0, 1, 2, 3]
+    source = np.arange(4, dtype=np.float32)
+    remote = gpu.array(source)
+    gpu[None].add_one(remote)
+    assert source.tolist() == [0, 1, 2, 3]
+    fetched = remote.to_numpy()
+    fetched += 50
+    gpu[None].add_one(remote)
+    assert remote.to_numpy().tolist() == [2, 3, 4, 5]
+    assert fetched.tolist() == [51, 52, 53, 54]
+    assert gpu[None].write(source).tolist() == [100, 101, 102, 103]
+    assert source.tolist() == [100, 101, 102, 103]
+    unharmed()
+
+
+def test_case_20_a_submitted_array_is_read_when_it_is_submitted(gpu: Session) -> None:
+    """What the caller writes after ``submit`` does not reach the kernel."""
+    gpu.compile_and_load(KERNELS)
+    x = np.ones(1000, np.float64)
+    futures = []
+    for n in range(10):
+        x.fill(n)
+        futures.append(gpu[None].total.submit(In(x)))
+    x.fill(-1)
+    assert [future.result() for future in futures] == [n * 1000 for n in range(10)]
+
+
+# ---------------------------------------------------------------- 21: dtypes
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_case_21_arrays_round_trip_exact(gpu: Session, name: str) -> None:
+    """Into a function and back, and, where Taichi has such an array, into an ndarray and back: the same bits."""
+    array = ZOO[name]()
+    if "same" not in gpu:
+        gpu.compile_and_load(
+            ("def same(x):\n    return x\ndef describe(x):\n    return str(x.dtype), list(x.shape)\n"), "same"
+        )
+    native = array.astype(array.dtype.newbyteorder("="))
+    came = gpu["same"].same(In(array))
+    assert came.dtype == native.dtype
+    np.testing.assert_array_equal(came, native)
+    assert came.tobytes() == native.tobytes()
+    assert gpu["same"].describe(In(array)) == (str(native.dtype), list(array.shape))
+    if array.ndim <= 8 and array.size:
+        remote = gpu.array(array)
+        assert remote.to_numpy().tobytes() == native.tobytes()
+        assert remote.to_numpy().dtype == native.dtype
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_case_21_dtypes_that_do_not_travel_are_refused(gpu: Session, unharmed: Check, name: str) -> None:
+    """object, complex, datetime, structured, longdouble: `UnsupportedType` on this side, naming the argument."""
+    gpu.compile_and_load(KERNELS + "\ndef same(x):\n    return x\n")
+    array = REFUSED[name]()
+    for call in (gpu[None].same, gpu[None].add_one):
+        with pytest.raises(UnsupportedType, match="argument 0"):
+            call(array)
+        with pytest.raises(UnsupportedType, match="'x'"):
+            call(x=array)
+    with pytest.raises(UnsupportedType):
+        gpu[None].same([1, {"inside": array}])
+    with pytest.raises(UnsupportedType):
+        gpu.array(array)
+    remote = gpu.ti.ndarray(gpu.ti.f32, array.shape)
+    with pytest.raises(UnsupportedType):
+        remote.from_numpy(array)
+    with pytest.raises(UnsupportedType):
+        remote[...] = array
+    assert remote.to_numpy().tolist() == [0] * len(array)
+    unharmed()
+
+
+def test_case_21_empty_and_0_d_arrays(gpu: Session) -> None:
+    """Arrays without an element, and with one but no axis, as ndarrays, fields and arguments."""
+    gpu.compile_and_load(
+        KERNELS + "\n@ti.kernel\ndef set_scalar(x: ti.types.ndarray()):\n    x[None] += 3\n"
+        "@ti.kernel\ndef size(x: ti.types.ndarray(ndim=2)) -> ti.i32:\n    return x.shape[0] * 100 + x.shape[1]\n"
+    )
+    scalar = np.array(4, np.float32)
+    gpu[None].set_scalar(scalar)
+    assert scalar == 7
+    remote = gpu.array(scalar)
+    gpu[None].set_scalar(remote)
+    assert remote.to_numpy() == 10
+    assert remote[()] == 10
+    remote[()] = 2
+    assert remote[...] == 2
+    assert gpu[None].size(np.zeros((0, 7), np.float32)) == 7
+    assert gpu[None].total(np.zeros((3, 0), np.float32)) == 0
+    field = gpu.ti.field(gpu.ti.i32)
+    field[None] = 5
+    assert field[None] == 5
+
+
+# ---------------------------------------------------------------- 22: values
+
+
+def test_case_22_plain_values_both_ways(gpu: Session, unharmed: Check) -> None:
+    """What a driver function takes and returns: numbers, texts, bytes, lists, dicts, tuples, exact and in kind."""
+    gpu.compile_and_load("def same(x):\n    return x\n")
+    for value in [
+        None, True, False, 0, -1, 2**63 - 1, -(2**63), 2**64 - 1, 0.1, float("inf"), "", "é\n\0", b"", b"\0\xff",
+        [], [1, [2, [3]]], (), (1, (2, "x")), {}, {"a": {"b": [1, None]}, 3: 4.5}, np.float32(0.1), np.int8(-3),
+        np.uint64(2**64 - 1), np.bool_(True), [np.zeros(2, np.int16).tolist(), "x"],
+    ]:  # fmt: skip
+        came = gpu[None].same(value)
+        assert came == value
+        assert type(came) is type(value)
+    assert np.isnan(gpu[None].same(float("nan")))
+    inside = gpu[None].same({"x": np.arange(3), "y": [np.float16(2)]})
+    assert inside["x"].tolist() == [0, 1, 2]
+    assert inside["y"] == [2]
+    for value in (2**64, -(2**63) - 1, 1j, {1, 2}, object(), len, range(3)):
+        with pytest.raises(UnsupportedType):
+            gpu[None].same(value)
+    unharmed()
+
+
+def test_case_22_vectors_matrices_structs_and_tuples_of_kernels(gpu: Session, unharmed: Check) -> None:
+    """Kernels take and return vectors, matrices, structs and several values, as NumPy arrays, dicts and tuples."""
+    gpu.compile_and_load("""
+import typing
+Ball = ti.types.struct(centre=tm.vec3, radius=ti.f32, id=ti.i64)
+mat23 = ti.types.matrix(2, 3, ti.f64)
+big2 = ti.types.vector(2, ti.u64)
+
+@ti.kernel
+def half(v: tm.vec3) -> tm.vec3:
+    return v / 2
+
+@ti.kernel
+def twice(m: mat23) -> mat23:
+    return m * 2
+
+@ti.kernel
+def swap(v: big2) -> big2:
+    return big2(v[1], v[0])
+
+@ti.kernel
+def grow(b: Ball, by: ti.f32) -> Ball:
+    return Ball(b.centre, b.radius * by, b.id + 1)
+
+@ti.kernel
+def several(n: ti.i32) -> typing.Tuple[ti.i32, ti.f64, tm.vec2]:
+    return n + 1, n / 4, tm.vec2(n, -n)
+
+@ti.dataclass
+class Pair:
+    a: ti.i32
+    b: ti.f32
+
+@ti.kernel
+def pair_sum(p: Pair) -> ti.f32:
+    return p.a + p.b
+""")
+    unit = gpu[None]
+    for given in ([2, 4, 6], (2.0, 4.0, 6.0), np.array([2, 4, 6]), np.array([2, 4, 6], np.float32)):
+        np.testing.assert_array_equal(unit.half(given), [1, 2, 3])
+    assert unit.half([2, 4, 6]).dtype == np.float32
+    np.testing.assert_array_equal(unit.twice(np.arange(6.0).reshape(2, 3)), np.arange(6.0).reshape(2, 3) * 2)
+    np.testing.assert_array_equal(unit.twice([[0, 1, 2], [3, 4, 5]]), np.arange(6.0).reshape(2, 3) * 2)
+    assert unit.swap([2**64 - 1, 2**53 + 1]).tolist() == [2**53 + 1, 2**64 - 1]
+    ball = unit.grow({"centre": [1, 2, 3], "radius": 2.0, "id": 2**53}, by=1.5)
+    assert ball["radius"] == 3
+    assert ball["id"] == 2**53 + 1
+    assert list(ball["centre"]) == [1, 2, 3]
+    assert unit.grow(ball, 1.0)["id"] == 2**53 + 2
+    n, quarter, both = unit.several(5)
+    assert (n, quarter, list(both)) == (6, 1.25, [5, -5])
+    assert unit.pair_sum({"a": 1, "b": 0.5}) == 1.5
+    for wrong in ({"a": 1}, {"a": 1, "b": 2.0, "c": 3}, {"a": 1.5, "b": 2.0}, {"a": 2**40, "b": 0.0}, 3, None):
+        with pytest.raises(KernelArgumentError) as caught:
+            unit.pair_sum(wrong)
+        assert caught.value.parameter == "p"
+    unharmed()
+
+
+# ---------------------------------------------------------------- 23: how arguments are passed
+
+
+def test_case_23_keywords_missing_extra_and_duplicate(gpu: Session, unharmed: Check) -> None:
+    """Arguments are matched as Python does, before anything is launched, and the error names the parameter."""
+    gpu.compile_and_load(
+        "@ti.kernel\ndef f(a: ti.i32, b: ti.i32, c: ti.f32) -> ti.f32:\n    return a * 100 + b * 10 + c\n"
+        "def g(a, b=2, *rest, c=3, **more):\n    return [a, b, list(rest), c, more]\n"
+        "def h(self, args, kwargs, name, target, method, deadline, id):\n"
+        "    return [self, args, kwargs, name, target, method, deadline, id]\n"
+    )
+    unit = gpu[None]
+    assert unit.f(1, 2, 3.0) == unit.f(1, c=3.0, b=2) == unit.f(c=3, b=2, a=1) == gpu.run("f", 1, b=2, c=3) == 123
+    for args, kwargs, parameter in [
+        ((1, 2), {}, "c"),
+        ((), {}, "a"),
+        ((1,), {"c": 1.0}, "b"),
+        ((1, 2, 3.0), {"d": 4}, "d"),
+        ((1, 2, 3.0), {"a": 4}, "a"),
+    ]:
+        with pytest.raises(KernelArgumentError) as caught:
+            unit.f(*args, **kwargs)
+        assert caught.value.parameter == parameter
+    with pytest.raises(KernelArgumentError, match="3 arguments"):
+        unit.f(1, 2, 3, 4)
+    assert unit.g(1) == [1, 2, [], 3, {}]
+    assert unit.g(1, 5, 6, c=7, d=8) == [1, 5, [6], 7, {"d": 8}]
+    with pytest.raises(KernelArgumentError, match="'a'"):
+        unit.g()
+    assert unit.h(self=1, args=2, kwargs=3, name=4, target=5, method=6, deadline=7, id=8) == [1, 2, 3, 4, 5, 6, 7, 8]
+    unharmed()
+
+
+# ---------------------------------------------------------------- 24, small: parts
+
+
+def indices(shape: tuple[int, ...]) -> Iterator[object]:
+    """Every kind of NumPy's basic indexing."""
+    if len(shape) == 1:
+        yield from (
+            0, -1, np.int64(2), slice(2, 4), slice(None), slice(None, None, 2), slice(None, None, -1), slice(-3, None),
+            slice(5, 2), slice(5, 2, -2), slice(100), slice(-100, 100, 3), Ellipsis, (Ellipsis, 1), (2, Ellipsis), (),
+        )  # fmt: skip
+    else:
+        yield from (
+            0, -1, (1, 2), (-1, -1), (1, slice(None)), (slice(None), 2), slice(1, 3), (slice(None), slice(1, None, 2)),
+            (slice(None, None, -1), slice(None, None, -2)), (Ellipsis, 0), (0, Ellipsis), Ellipsis, (slice(1, 1), 0),
+            (), (slice(None, None, 2), slice(3, 0, -1)),
+        )  # fmt: skip
+
+
+def without_ellipsis(index: object, axes: int) -> tuple[object, ...]:
+    """The same index with an ellipsis written out: NumPy's would reach into the elements."""
+    parts = list(index) if isinstance(index, tuple) else [index]
+    if Ellipsis in parts:
+        where = parts.index(Ellipsis)
+        parts[where : where + 1] = [slice(None)] * (axes - len(parts) + 1)
+    return tuple(parts)
+
+
+@pytest.mark.parametrize("kind", ["ndarray", "field"])
+@pytest.mark.parametrize("element", [(), (3,), (2, 2)])
+@pytest.mark.parametrize("shape", [(7,), (4, 5)])
+def test_case_24_parts_are_read_and_written_as_in_numpy(
+    gpu: Session, kind: str, element: tuple[int, ...], shape: tuple[int, ...]
+) -> None:
+    """Indices and slices, negative and with steps, of ndarrays and fields of numbers, vectors and matrices."""
+    ti = gpu.ti
+    dtype = {0: ti.f32, 1: ti.types.vector(3, ti.f32), 2: ti.types.matrix(2, 2, ti.f32)}[len(element)]
+    remote = getattr(ti, kind)(dtype, shape)
+    local = np.arange(np.prod(shape + element), dtype=np.float32).reshape(shape + element)
+    remote.from_numpy(local)
+    for number, index in enumerate(indices(shape)):
+        inside = without_ellipsis(index, len(shape))
+        np.testing.assert_array_equal(remote[index], local[inside], err_msg=str(index))
+        local[inside] = -number
+        remote[index] = -number
+        np.testing.assert_array_equal(remote.to_numpy(), local, err_msg=str(index))
+        values = np.random.default_rng(number).random(local[inside].shape, np.float32)
+        local[inside] = values
+        remote[index] = values
+        np.testing.assert_array_equal(remote.to_numpy(), local, err_msg=str(index))
+    for wrong in (7, -8, (0, 0, 0), "a", 1.0, [0, 1], None, np.array([True])):
+        with pytest.raises(IndexError):
+            remote[wrong]
+        with pytest.raises(IndexError):
+            remote[wrong] = 1
+    np.testing.assert_array_equal(remote.to_numpy(), local)
+
+
+@pytest.mark.parametrize("dtype", [name for name in DTYPES if name != "bool"])
+def test_case_24_parts_of_every_dtype(gpu: Session, dtype: str) -> None:
+    """Slices keep their dtype and their bits, from one end of its range to the other."""
+    ends = np.finfo(DTYPES[dtype]) if dtype.startswith("f") else np.iinfo(DTYPES[dtype])
+    local = np.array([ends.min, 0, 1, 2, ends.max], DTYPES[dtype])
+    for make in (gpu.ti.ndarray, gpu.ti.field):
+        remote = make(dtype, 5)
+        remote[1:4] = local[1:4]
+        remote[0] = local[0]
+        remote[-1] = local[-1]
+        assert remote[::-1].dtype == local.dtype
+        assert remote[::-2].tobytes() == local[::-2].tobytes()
+        assert remote[4] == ends.max
+        assert remote.to_numpy().tobytes() == local.tobytes()
+
+
+def test_case_24_wrong_values_for_a_part_change_nothing(gpu: Session, unharmed: Check) -> None:
+    """Too many or too few values, another dtype, no number: refused, and what was there stays."""
+    x = gpu.array(np.arange(12, dtype=np.float32).reshape(3, 4))
+    for index, values in [
+        (slice(0, 2), np.zeros(3, np.float32)),
+        ((0, slice(None)), np.zeros((2, 4), np.float32)),
+        (0, np.zeros(4)),
+        (0, np.zeros(4, np.int32)),
+    ]:
+        with pytest.raises(KernelArgumentError):
+            x[index] = values
+    for values in ("text", None, [1, "x"], {}, 1j):
+        with pytest.raises(UnsupportedType):
+            x[0] = values
+    np.testing.assert_array_equal(x.to_numpy(), np.arange(12).reshape(3, 4))
+    x[0] = [7, 8, 9, 10]
+    x[1:] = np.float32(3)
+    assert x.to_numpy().tolist() == [[7, 8, 9, 10], [3] * 4, [3] * 4]
+    unharmed()
+
+
+# ---------------------------------------------------------------- the zoo of scalars
+
+
+@pytest.mark.parametrize("dtype", [*(name for name in DTYPES if name != "bool"), "u1"])
+def test_scalars_are_exact_at_their_extremes(gpu: Session, dtype: str) -> None:
+    """Every scalar dtype as a parameter, a return value, a vector's element and a field's element: the same number."""
+    gpu.compile_and_load(
+        f"cell = ti.field(ti.{dtype}, ())\npair = ti.types.vector(2, ti.{dtype})\n"
+        f"@ti.kernel\ndef same(x: ti.{dtype}) -> ti.{dtype}:\n    cell[None] = x\n    return x\n"
+        f"@ti.kernel\ndef second(v: pair) -> ti.{dtype}:\n    return v[1]\n"
+    )
+    kind = np.dtype(bool) if dtype == "u1" else DTYPES[dtype]
+    if kind.kind == "f":
+        info = np.finfo(kind)
+        values = [0.0, -0.0, 1.5, float(info.max), float(info.min), float(info.tiny), float("inf"), float("-inf")]
+    elif kind.kind == "b":
+        values = [True, False]
+    else:
+        ends = np.iinfo(kind)
+        values = [ends.min, ends.min + 1, 0, 1, ends.max - 1, ends.max]
+    unit = gpu[None]
+    for value in values:
+        came = unit.same(value)
+        assert came == value
+        assert np.signbit(came) == np.signbit(value)
+        assert unit.same(kind.type(value)) == value
+        assert unit.cell[None] == value
+        assert unit.second([value, value]) == value
+    if kind.kind == "f":
+        assert np.isnan(unit.same(float("nan")))
+
+
+# ---------------------------------------------------------------- fields by handle
+
+
+def test_fields_are_passed_to_templates_by_handle(gpu: Session, unharmed: Check) -> None:
+    """Fields of a unit, of another unit and of the session itself go to ``ti.template()`` parameters."""
+    gpu.compile_and_load("mine = ti.field(ti.f32, 3)\npoints = ti.Vector.field(2, ti.f32, (2, 2))\n", "data")
+    gpu.compile_and_load(
+        "@ti.kernel\ndef fill(f: ti.template(), n: ti.f32):\n    for i in ti.grouped(f):\n        f[i] = n\n"
+        "@ti.kernel\ndef copy(a: ti.template(), b: ti.template()):\n    for i in ti.grouped(a):\n        b[i] = a[i]\n"
+        "def shapes(f):\n    return f.shape, f.dtype == ti.f32\n",
+        "use",
+    )
+    own = gpu.ti.field(gpu.ti.f32, 3)
+    vectors = gpu.ti.Vector.field(2, gpu.ti.f32, (2, 2))
+    gpu["use"].fill(gpu["data"].mine, 4.0)
+    gpu["use"].copy(gpu["data"].mine, own)
+    assert own.to_numpy().tolist() == [4, 4, 4]
+    gpu["use"].fill(vectors, 2)
+    gpu["use"].copy(vectors, gpu["data"].points)
+    assert gpu["data"].points.to_numpy().tolist() == np.full((2, 2, 2), 2).tolist()
+    assert gpu["use"].shapes(own) == ((3,), True)
+    own.free()
+    with pytest.raises(StaleHandle):
+        gpu["use"].fill(own, 1.0)
+    unharmed()
+
+
+def test_arrays_of_another_session_are_refused(gpu: Session, worker: RealWorker, arch: str, unharmed: Check) -> None:
+    """An array that belongs to one session cannot be passed in another, and the message says what to do."""
+    gpu.compile_and_load(KERNELS)
+    with connect(worker.address, arch=arch, on_output=None) as other:
+        theirs = other.array(np.zeros(2, np.float32))
+        with pytest.raises(KernelArgumentError, match="another session"):
+            gpu[None].add_one(theirs)
+    unharmed()
