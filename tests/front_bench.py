@@ -29,11 +29,13 @@ class FrontBench:
         self.ready = ready
         self.begun: dict[int, int] = {}
         self.withdrawn: list[int] = []
+        self.undelivered = 0
         self.front = Front(
             settings or Settings(),
             now=self.now,
             memory_of=lambda _: None,
             begun_by=lambda number: self.begun.get(number, 0),
+            undelivered=lambda _: self.undelivered,
         )
         self.sent: list[tuple[bytes, Reply]] = []
         self.spawned: list[int] = []

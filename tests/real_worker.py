@@ -76,10 +76,13 @@ class RealWorker:
 class RawSession:
     """One connection with a session of its own. Requests may be sent without waiting for their answers."""
 
-    def __init__(self, address: str, *, kind: int = zmq.DEALER, hello: bool = True, **hello_fields: Any) -> None:
+    def __init__(
+        self, address: str, *, kind: int = zmq.DEALER, hello: bool = True, high_water: int = 1000, **hello_fields: Any
+    ) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.socket = self._context.socket(kind)
         self.socket.setsockopt(zmq.LINGER, 0)
+        self.socket.setsockopt(zmq.RCVHWM, high_water)
         self.socket.connect(address)
         self._ids = count(1)
         self._answers: dict[str | int | None, Ok | Failure] = {}

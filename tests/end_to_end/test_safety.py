@@ -250,6 +250,25 @@ def test_an_answer_that_is_too_large_says_how_to_fetch_it(session: RawSession) -
     assert session.ask(Fetch, target=big, flat=(1 << 20, (1 << 20) + 3))["value"].view().tolist() == [7, 7, 7]
 
 
+def test_a_client_that_does_not_read_costs_bounded_memory(arch: str) -> None:
+    """Answers that nobody takes stop their session's work, not the worker's memory; taken, they are all there."""
+    budget, size, count = 64 << 20, 16 << 20, 30
+    with (
+        RealWorker("--session-bytes", str(budget), arch=arch) as worker,
+        RawSession(worker.address, high_water=1) as session,
+    ):
+        array = session.alloc(dtype="u8", shape=(size,), fill="value", value=3)
+        front = psutil.Process(worker.process.pid)
+        before = front.memory_info().rss
+        requests = [session.send(Fetch, target=array) for _ in range(count)]
+        with RawSession(worker.address, hello=False) as other:
+            peak = max(front.memory_info().rss for _ in range(400) if other.ping())
+        # What is in shared memory of answers on their way counts as well: the window's.
+        assert peak - before < budget + 10 * size < count * size
+        for request in requests:
+            assert session.result(request)["value"].view()[::4096].min() == 3
+
+
 # ---------------------------------------------------------------- nothing leaks
 
 

@@ -24,6 +24,20 @@ def test_jobs_go_to_the_engine_in_order_and_no_more_than_the_window() -> None:
     assert all(bench.result(request)["value"] is None for request in requests)
 
 
+def test_work_waits_for_a_client_that_does_not_read(bench: FrontBench) -> None:
+    """While a client has more bytes of answers to take than its budget, its next request is not run."""
+    token = bench.hello()
+    bench.undelivered = Settings().limits.session_bytes + 1
+    bench.run(token)
+    assert bench.work == []
+    due = bench.front.next_deadline(bench.now)
+    assert due is not None
+    assert due - bench.now <= 0.1
+    bench.undelivered = 0
+    bench.wait(0.1)
+    assert len(bench.work) == 1
+
+
 def test_sessions_have_engines_of_their_own(bench: FrontBench) -> None:
     """Two sessions never share an engine."""
     for token in (bench.hello(), bench.hello(b"other")):
@@ -217,9 +231,9 @@ def test_a_deadline_counts_from_the_start_of_the_run(bench: FrontBench) -> None:
 def test_the_next_deadline_is_known_to_the_loop(bench: FrontBench) -> None:
     """The loop sleeps exactly until something is due."""
     token = bench.hello(lease=500.0)
-    assert bench.front.next_deadline() == bench.now + 500.0
+    assert bench.front.next_deadline(bench.now) == bench.now + 500.0
     bench.run(token, deadline=2.0)
-    assert bench.front.next_deadline() == bench.now + 2.0
+    assert bench.front.next_deadline(bench.now) == bench.now + 2.0
 
 
 def test_output_is_tagged_by_request_and_comes_before_its_answer(bench: FrontBench) -> None:

@@ -36,6 +36,13 @@ _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 10_000, 30_000
 @click.option("--authorized", type=click.Path(path_type=Path), help="The folder of the clients' .key files.")
 @click.option("--lease", default=24 * 3600.0, show_default=True, help="Seconds that a session outlives its clients.")
 @click.option("--max-sessions", default=Limits().sessions, show_default=True, type=click.IntRange(min=1))
+@click.option(
+    "--session-bytes",
+    default=Limits().session_bytes,
+    show_default=True,
+    type=click.IntRange(min=1 << 20),
+    help="Bytes that may wait in one session: requests for its engine, answers for its clients.",
+)
 @click.option("--spares", default=1, show_default=True, type=click.IntRange(0, 16), help="Engines kept warm.")
 @click.option("--grace", default=0.5, show_default=True, help="Seconds that interrupted code has to stop by itself.")
 @click.option("--drain", default=30.0, show_default=True, help="Seconds that running work has after SIGTERM.")
@@ -50,6 +57,7 @@ def main(
     authorized: Path | None,
     lease: float,
     max_sessions: int,
+    session_bytes: int,
     spares: int,
     grace: float,
     drain: float,
@@ -63,7 +71,7 @@ def main(
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     settings = Settings(
         options={"arch": arch},
-        limits=Limits(sessions=max_sessions),
+        limits=Limits(sessions=max_sessions, session_bytes=session_bytes),
         lease=lease,
         spares=spares,
         grace=grace,

@@ -72,4 +72,4 @@ class Answers:
         # Reading again is harmless and may be large: a fetch is repeated, not remembered.
         if not isinstance(job.request, Fetch):
             seat.record.add(job.request.id, frames)
-        self.effects.append(Send(job.route, frames))
+        self.effects.append(Send(job.route, frames, seat.session.id))

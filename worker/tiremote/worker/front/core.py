@@ -66,8 +66,9 @@ WORKER_VERSION = package_version("tiremote")
 class Front:
     """Sans-IO. Feed it through the ``on_...`` methods and `tick`, then carry out what `take` returns.
 
-    ``memory_of(pid)`` tells a process's resident bytes, ``begun_by(engine)`` the job that it began last. ``user``
-    is the client's public key under CURVE, else "".
+    ``memory_of(pid)`` tells a process's resident bytes, ``begun_by(engine)`` the job that it began last,
+    ``undelivered(session)`` the bytes of answers that its clients have not taken yet. ``user`` is the client's public
+    key under CURVE, else "".
     """
 
     def __init__(
@@ -77,12 +78,13 @@ class Front:
         now: float,
         memory_of: Callable[[int], int | None],
         begun_by: Callable[[int], int],
+        undelivered: Callable[[str], int],
     ) -> None:
         self._settings = settings
         self._memory_of = memory_of
         self._started = now
         self._answers = Answers()
-        self.scheduler = Scheduler(settings, self._answers, self._on_open, begun_by)
+        self.scheduler = Scheduler(settings, self._answers, self._on_open, begun_by, undelivered)
         self._sessions: dict[str, Session] = {}
         self._seats: dict[str, Seat] = {}
         self._numbers = count(1)
@@ -451,10 +453,10 @@ class Front:
             if not self.scheduler.engines:
                 self._answers.effects.append(Stop())
 
-    def next_deadline(self) -> float | None:
+    def next_deadline(self, now: float) -> float | None:
         """When `tick` has something to do, None where nothing waits for the time."""
         times = [session.last_seen + session.lease for session in self._sessions.values()]
-        due = self.scheduler.next_deadline()
+        due = self.scheduler.next_deadline(now)
         if due is not None:
             times.append(due)
         if self._drain_until is not None:

@@ -18,10 +18,11 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Frames for a client; a client that has gone is no error."""
+    """Frames for a client; one that has gone is no error. ``session``: whose budget of undelivered bytes it takes."""
 
     route: Route
     frames: list[Any]
+    session: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from typing import Any
 
 import psutil
 import zmq
@@ -23,6 +22,9 @@ from tiremote.worker.front.settings import Settings
 from tiremote.worker.link import Done, Work
 
 _log = logging.getLogger(__name__)
+
+#: Smaller messages are copied by ZeroMQ; their number is bounded by its high-water mark.
+_TRACKED_BYTES = zmq.COPY_THRESHOLD
 
 #: Messages taken from clients before the engines are looked at again.
 _BURST = 64
@@ -57,7 +59,11 @@ class Loop:
         #: Descriptor to the engine that it belongs to.
         self._owners: dict[int, EngineProcess] = {}
         self._running = True
-        self._front = Front(settings, now=clock(), memory_of=_memory_of, begun_by=self._begun_by)
+        #: Large answers that ZeroMQ has not sent on yet, for each session.
+        self._unsent: dict[str, list[tuple[zmq.MessageTracker, int]]] = {}
+        self._front = Front(
+            settings, now=clock(), memory_of=_memory_of, begun_by=self._begun_by, undelivered=self._undelivered
+        )
 
     def run(self) -> None:
         """Returns when the worker has been drained. Raises the reason where it cannot work at all."""
@@ -80,6 +86,14 @@ class Loop:
         engine = self._engines.get(number)
         return 0 if engine is None else engine.begun
 
+    def _undelivered(self, session: str) -> int:
+        waiting = [(tracker, size) for tracker, size in self._unsent.get(session, ()) if not tracker.done]
+        if waiting:
+            self._unsent[session] = waiting
+        else:
+            self._unsent.pop(session, None)
+        return sum(size for _, size in waiting)
+
     def _step(self, wakeup: socket.socket) -> None:
         ready = dict(self._poller.poll(self._patience()))
         if self._router in ready:
@@ -98,9 +112,10 @@ class Loop:
         self._say_ready()
 
     def _patience(self) -> int | None:
-        due = self._front.next_deadline()
+        now = self._clock()
+        due = self._front.next_deadline(now)
         # ZeroMQ counts whole milliseconds: rounding down would poll in circles until the time has come.
-        return None if due is None else int(max(0.0, due - self._clock()) * 1000) + 1
+        return None if due is None else int(max(0.0, due - now) * 1000) + 1
 
     def _say_ready(self) -> None:
         scheduler = self._front.scheduler
@@ -192,8 +207,8 @@ class Loop:
         while effects := self._front.take():
             for effect in effects:
                 match effect:
-                    case Send(route, frames):
-                        self._send([route.identity, *([b""] if route.delimited else []), *frames])
+                    case Send():
+                        self._send(effect)
                     case ToEngine():
                         self._tell(effect)
                     case Spawn(number):
@@ -210,14 +225,19 @@ class Loop:
                     case Stop():
                         self._running = False
 
-    def _send(self, frames: list[Any]) -> None:
+    def _send(self, effect: Send) -> None:
+        size = sum(memoryview(frame).nbytes for frame in effect.frames)
+        frames = [effect.route.identity, *([b""] if effect.route.delimited else []), *effect.frames]
         try:
-            self._router.send_multipart(frames, zmq.NOBLOCK, copy=False)
+            tracker = self._router.send_multipart(frames, zmq.NOBLOCK, copy=False, track=size >= _TRACKED_BYTES)
         except zmq.ZMQError as error:
             # Gone, or not reading: the answer is in the record, the client's next ping brings it again.
             if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
                 raise
             _log.debug("a message could not be delivered: %s", error)
+            return
+        if effect.session is not None and tracker is not None and not tracker.done:
+            self._unsent.setdefault(effect.session, []).append((tracker, size))
 
     def _spawn(self, number: int) -> None:
         engine = EngineProcess(number, self._runtime)

@@ -33,7 +33,7 @@ class Scheduler:
     """Sans-IO: fed with what engines say and do and with the time, it leaves effects in ``answers``.
 
     ``on_open(session, error)`` is called when a session's engine serves it, or never will. ``begun_by(number)`` is
-    the key of the job that an engine began last.
+    the key of the job that an engine began last, ``undelivered(session)`` the bytes that clients have not taken.
     """
 
     def __init__(
@@ -42,11 +42,13 @@ class Scheduler:
         answers: Answers,
         on_open: Callable[[Session, TiremoteError | None], None],
         begun_by: Callable[[int], int],
+        undelivered: Callable[[str], int],
     ) -> None:
         self._settings = settings
         self._answers = answers
         self._on_open = on_open
         self._begun_by = begun_by
+        self._undelivered = undelivered
         self._numbers = count(1)
         self._keys = count(1)
         self._failed_starts = 0
@@ -164,7 +166,12 @@ class Scheduler:
         engine = session.engine
         if engine is None or engine.state != "serving":
             return
+        session.unread = False
         while session.queue and len(engine.inflight) < self._settings.window:
+            # Answers for a client that does not read would pile up here: its work waits until it does.
+            session.unread = self._undelivered(session.id) > self._settings.limits.session_bytes
+            if session.unread:
+                return
             job = session.queue.popleft()
             session.queued_bytes -= job.nbytes
             if not engine.inflight:
@@ -379,6 +386,8 @@ class Scheduler:
                 self._answers.effects.append(Kill(engine.number))
             if engine.session is not None:
                 self._console(engine.session, now)
+                if engine.session.unread:
+                    self._pump(engine.session, now)
             if not engine.inflight:
                 continue
             job = engine.inflight[0]
@@ -392,7 +401,7 @@ class Scheduler:
                 self.stop(job, DeadlineExceeded(f"{describe(job)} ran longer than its deadline of {seconds} s",
                                                 deadline=seconds), now)  # fmt: skip
 
-    def next_deadline(self) -> float | None:
+    def next_deadline(self, now: float) -> float | None:
         """When `tick` has something to do, None where nothing waits for the time."""
         times = []
         for engine in self.engines.values():
@@ -400,6 +409,8 @@ class Scheduler:
                 times.append(engine.kill_at)
             if engine.session is not None:
                 times += [mourned.send_by for mourned in engine.session.mourning]
+                if engine.session.unread:
+                    times.append(now + self._settings.reading)
             if engine.inflight:
                 job = engine.inflight[0]
                 due = job.stop.kill_at if job.stop is not None else _due(job)

@@ -115,6 +115,8 @@ class Session:
     broken: dict[str, str] = field(default_factory=dict)
     welcomes: list[tuple[Route, Hello, Seat, bool]] = field(default_factory=list)
     mourning: list[Mourning] = field(default_factory=list)
+    #: Work waits because its clients do not take the answers they have.
+    unread: bool = False
 
     def running(self) -> Job | None:
         """What the engine is busy with."""

@@ -29,6 +29,8 @@ class Settings:
     drain: float = 30.0
     #: Requests that are with an engine at one time, so that it need not wait for the front between two.
     window: int = 8
+    #: How soon a session that waits for its client to read is looked at again.
+    reading: float = 0.02
     #: Bytes of output that one request may send.
     output_bytes: int = 1 << 20
     #: Clients that one session remembers.
