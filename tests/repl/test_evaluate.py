@@ -64,6 +64,7 @@ def test_numpy_the_session_and_taichi_are_there(prompt: Prompt) -> None:
         "import taichi\ntaichi.f32.name",
         "from taichi import f32\nf32.name",
         "import math, taichi as tt\nmath.pi and tt.f32.name",
+        "def f():\n    import taichi.math, taichi as t\n    from taichi import f32\n    return t.f32.name\nf()",
     ],
 )
 def test_importing_taichi_on_a_laptop_gives_the_remote_names(prompt: Prompt, text: str) -> None:
@@ -88,6 +89,11 @@ def test_taichi_that_only_the_worker_has_is_refused_here_with_advice(prompt: Pro
 def test_a_star_import_of_taichi_is_refused_with_advice(prompt: Prompt) -> None:
     with pytest.raises(Refused, match=r"one by one: from taichi.math import"):
         prompt.type("from taichi.math import *")
+
+
+def test_a_future_import_holds_for_what_follows(prompt: Prompt) -> None:
+    prompt.type("from __future__ import annotations\ndef f(a: nowhere): pass\nf.__annotations__")
+    assert prompt.shown == [{"a": "nowhere"}]
 
 
 # Units
@@ -184,6 +190,18 @@ def test_fields_that_are_placed_together_are_one_unit(prompt: Prompt) -> None:
     )
     assert prompt.gpu.loaded() == ["f", "h"]
     assert prompt.gpu.sources["f"].count("\n") == 4
+
+
+def test_a_field_waits_for_the_cell_that_places_it(prompt: Prompt) -> None:
+    prompt.type("f = ti.field(ti.f32)")
+    assert prompt.gpu.loads == []
+    assert prompt.notes == ["f waits for its place: ti.root.dense(ti.i, n).place(f)"]
+    with pytest.raises(ZeroDivisionError):
+        prompt.type("1 / 0")
+    prompt.type("ti.root.dense(ti.i, 8).place(f)")
+    assert prompt.gpu.loads == [("f", "f = ti.field(ti.f32)\nti.root.dense(ti.i, 8).place(f)")]
+    prompt.type("1")
+    assert len(prompt.gpu.loads) == 1
 
 
 def test_a_name_taken_from_a_unit_of_several_leaves_the_others_callable(prompt: Prompt) -> None:

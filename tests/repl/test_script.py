@@ -35,7 +35,15 @@ def test_nothing_of_a_script_with_a_syntax_error_runs(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("text", "status"), [("", 0), (":quit\n1/0", 0), ("exit()", 0), ("raise SystemExit(3)", 3), (":nothing", 1)]
+    ("text", "status"),
+    [
+        ("", 0),
+        (":quit\n1/0", 0),
+        ("exit()", 0),
+        ("raise SystemExit(3)", 3),
+        ("raise KeyboardInterrupt", 130),
+        (":nothing", 1),
+    ],
 )
 def test_the_exit_status_is_that_of_a_program(text: str, status: int) -> None:
     assert run(text) == status

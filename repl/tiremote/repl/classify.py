@@ -11,7 +11,9 @@ _LOCAL_CALLS = frozenset(
     {"init", "sync", "ndarray", "Vector.ndarray", "Matrix.ndarray", "types.vector", "types.matrix"}
 )
 #: Methods of SNodes, by which Taichi programs lay out fields.
-_LAYOUT = frozenset({"place", "dense", "pointer", "hash", "dynamic", "bitmasked", "quant_array", "lazy_grad"})
+_LAYOUT = frozenset(
+    {"place", "dense", "pointer", "hash", "dynamic", "bitmasked", "quant_array", "lazy_grad", "finalize"}
+)
 #: Position of ``shape`` in each way to declare a field; without one the field waits to be placed.
 _SHAPE_POSITION = {"field": 1, "Vector.field": 2, "Matrix.field": 3}
 

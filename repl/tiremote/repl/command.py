@@ -82,6 +82,8 @@ def main() -> None:
 @_connection_options
 def open_prompt(url: str | None, **options: Any) -> None:
     """The prompt, or a script from standard input."""
+    # Programs that are pasted or piped may parse it, and these options are not theirs.
+    sys.argv = sys.argv[:1]
     if not sys.stdin.isatty():
         # Read first: a worker need not start for a text that never comes.
         text = sys.stdin.buffer.read().decode("utf-8", "replace")

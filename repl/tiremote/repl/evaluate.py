@@ -1,6 +1,7 @@
 """Runs cells: what is Taichi's on the worker, everything else here, statement by statement as Python would."""
 
 from __future__ import annotations
+import __future__
 
 import ast
 import linecache
@@ -8,19 +9,18 @@ from collections.abc import Callable
 from typing import Any
 
 from tiremote.client import RemoteArray, Session
-from tiremote.protocol.errors import Refused
+from tiremote.protocol.errors import Refused, TiremoteError
 from tiremote.repl.carried import Carrier
 from tiremote.repl.cells import Cell, Statement
 from tiremote.repl.classify import Classifier, Place
 from tiremote.repl.dependants import Dependants
 from tiremote.repl.free_names import bound_names, touched_names
-from tiremote.repl.laptop_taichi import is_callable_here, taichi_path
+from tiremote.repl.laptop_taichi import RUNTIMES, is_callable_here, taichi_path
 from tiremote.repl.names import Names, first_names
-from tiremote.repl.pending import Pending, Unit
+from tiremote.repl.pending import Pending, Unit, unplaced
 
 #: How the file name of every cell begins, for those that look at frames.
 FILE_PREFIX = "<cell "
-RUNTIMES = ("taichi", "gstaichi", "quadrants")
 
 
 class Evaluator:
@@ -34,6 +34,9 @@ class Evaluator:
         self._carrier = Carrier(self.names)
         self._dependants = Dependants()
         self._cells = 0
+        self._flags = 0
+        #: Of earlier cells: fields that a later one places.
+        self._layout: list[Statement] = []
 
     def run(self, cell: Cell) -> None:
         """Raises whatever a statement raises; the statements before it have had their effect."""
@@ -43,6 +46,8 @@ class Evaluator:
         lines = [f"{line}\n" for line in cell.text.splitlines()]
         linecache.cache[file] = (len(cell.text), None, ["\n"] * (cell.first_line - 1) + lines, file)
         pending = Pending()
+        for waiting in self._layout:
+            pending.add(waiting, Place.LAYOUT)
         classifier = Classifier(
             self.names.taichi_path,
             lambda path: is_callable_here(self.names.taichi, path),
@@ -62,11 +67,15 @@ class Evaluator:
                     self._send(pending)
                 pending.add(statement, place)
         self._send(pending)
+        for name in unplaced(self._layout):
+            self._show(f"{name} waits for its place: ti.root.dense(ti.i, n).place({name})")
 
     def forget_everything(self) -> None:
         """The session was emptied."""
         for unit in {unit for name in list(self.names.values) if (unit := self.names.remote_unit(name))}:
             self.names.forget_unit(unit)
+        for name, _ in self.names.arrays():
+            del self.names.values[name]
         self._carrier.forget()
         self._dependants.forget()
 
@@ -87,6 +96,7 @@ class Evaluator:
 
     def _send(self, pending: Pending) -> None:
         units = pending.take()
+        self._layout = pending.layout()
         if not units:
             return
         held = {each.unit: {one.name for one in each.definitions} for each in self._gpu.describe().units}
@@ -124,7 +134,13 @@ class Evaluator:
         users = self._dependants.of(names)
         for name, unit in users:
             if name in self._gpu:
-                receipt = self._gpu.compile_and_load(unit.source, name)
+                try:
+                    receipt = self._gpu.compile_and_load(unit.source, name)
+                except TiremoteError:
+                    self._show(
+                        f"{name} uses {', '.join(sorted(names & unit.needs) or names)} and keeps its earlier form:"
+                    )
+                    raise
                 if not receipt.unchanged:
                     first, *rest = str(receipt).split("\n")
                     self._show("\n".join([f"{first}, made anew", *rest]))
@@ -141,12 +157,12 @@ class Evaluator:
                 return
             node = rest
         if isinstance(node, ast.Expr) and shows:
-            value = eval(compile(ast.Expression(node.value), file, "eval", dont_inherit=True), values)
+            value = eval(compile(ast.Expression(node.value), file, "eval", self._flags, True), values)
             if value is not None:
                 values["_"] = value
                 self._display(value)
             return
-        exec(compile(ast.Module([node], []), file, "exec", dont_inherit=True), values)
+        exec(compile(ast.Module([node], []), file, "exec", self._flags, True), values)
         self._record(statement)
 
     def _record(self, statement: Statement) -> None:
@@ -165,6 +181,8 @@ class Evaluator:
         names = self.names
         if isinstance(node, ast.ImportFrom):
             runtime, _, path = (node.module or "").partition(".")
+            if runtime == "__future__":
+                self._flags |= _future_flags(node)
             if node.level or runtime not in RUNTIMES:
                 return node
             for alias in node.names:
@@ -183,6 +201,12 @@ class Evaluator:
             else:
                 names.bind_taichi(runtime, "", names.taichi)
         return ast.copy_location(ast.Import(rest), node) if rest else None
+
+
+def _future_flags(node: ast.ImportFrom) -> int:
+    """They hold for every statement that follows, as in a file."""
+    features = [getattr(__future__, alias.name, None) for alias in node.names]
+    return sum(feature.compiler_flag for feature in features if isinstance(feature, __future__._Feature))
 
 
 def free_id(unit: Unit, held: dict[str, set[str]]) -> str:

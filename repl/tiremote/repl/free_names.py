@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import symtable
 from collections.abc import Iterator
 
 
 def free_names(source: str) -> frozenset[str]:
-    """Global names that the text or anything defined in it uses, without its own and Python's."""
+    """Global names that the text or anything defined in it uses, without its own. Python's are
+    among them: a field may be called ``input``."""
     top = symtable.symtable(source, "<cell>", "exec")
     bound = bound_names(source)
     used = {
@@ -18,7 +18,7 @@ def free_names(source: str) -> frozenset[str]:
         for symbol in table.get_symbols()
         if symbol.is_referenced() and (table is top or symbol.is_global())
     }
-    return frozenset(name for name in used - bound if not hasattr(builtins, name))
+    return frozenset(used - bound)
 
 
 def bound_names(source: str) -> frozenset[str]:

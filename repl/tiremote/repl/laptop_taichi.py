@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from tiremote.client import Session
 from tiremote.protocol.errors import Refused
 from tiremote.protocol.receipts import Receipt
+
+#: What programs import: each means the runtime of the session.
+RUNTIMES = ("taichi", "gstaichi", "quadrants")
 
 
 class OnWorker:
@@ -36,7 +41,7 @@ class OnWorker:
 class LaptopTaichi:
     """``ti`` at the prompt: `Session.ti`, ``init``, and an `OnWorker` for each other name."""
 
-    def __init__(self, gpu: Session, show: Any) -> None:
+    def __init__(self, gpu: Session, show: Callable[[str], None]) -> None:
         self._gpu = gpu
         self._show = show
 
@@ -80,6 +85,20 @@ def taichi_path(root: LaptopTaichi, path: str) -> Any:
         if isinstance(value, OnWorker):
             return OnWorker(path)
     return value
+
+
+def importer(root: LaptopTaichi) -> Callable[..., Any]:
+    """``__import__`` for code at the prompt: inside functions, too, Taichi is the worker's."""
+
+    plain_import = builtins.__import__
+
+    def import_(name: str, scope: Any = None, local: Any = None, wanted: Any = (), level: int = 0) -> Any:
+        runtime, _, path = name.partition(".")
+        if level or runtime not in RUNTIMES:
+            return plain_import(name, scope, local, wanted, level)
+        return taichi_path(root, path) if wanted else root
+
+    return import_
 
 
 def is_callable_here(root: LaptopTaichi, path: str) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import types
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +16,7 @@ from tiremote.client import RemoteArray, Session
 from tiremote.protocol.errors import TiremoteError
 from tiremote.protocol.receipts import Definition
 from tiremote.repl.cells import Statement
-from tiremote.repl.laptop_taichi import LaptopTaichi, OnWorker
+from tiremote.repl.laptop_taichi import LaptopTaichi, OnWorker, importer
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +128,11 @@ class Names:
         return recorded.origin
 
 
-def first_names(gpu: Session, show: Any) -> Names:
+def first_names(gpu: Session, show: Callable[[str], None]) -> Names:
     """``ti``, ``tm``, ``np``, ``gpu``, and what a session that was rejoined holds already."""
     taichi = LaptopTaichi(gpu, show)
-    names = Names(taichi, {"__name__": "__main__", "__builtins__": __builtins__, "np": np, "gpu": gpu, "ti": taichi})
+    own_builtins = {**vars(builtins), "__import__": importer(taichi)}
+    names = Names(taichi, {"__name__": "__main__", "__builtins__": own_builtins, "np": np, "gpu": gpu, "ti": taichi})
     names.bind_taichi("tm", "math", taichi.math)
     if gpu.info.rejoined:
         for holding in gpu.describe().units:

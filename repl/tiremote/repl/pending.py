@@ -13,6 +13,8 @@ from tiremote.repl.cells import Statement
 from tiremote.repl.classify import Place
 from tiremote.repl.free_names import bound_names, free_names
 
+_PLACING = frozenset({"place", "finalize", "lazy_grad"})
+
 
 @dataclass(frozen=True, slots=True)
 class Unit:
@@ -62,18 +64,35 @@ class Pending:
         return bool(touched & (self._bound | self._read))
 
     def take(self) -> list[Unit]:
-        """All of it as units, each after those that it needs; empty afterwards."""
+        """What waits as units, each after those that it needs. Fields that have no place yet go on waiting."""
         statements, self._statements = self._statements, []
         self._bound, self._read = set(), set()
         layout = [statement for statement, place in statements if place is Place.LAYOUT]
-        units, laid_out = [], False
-        for statement, place in statements:
-            if place is not Place.LAYOUT:
-                units.append(unit_of(statement))
-            elif not laid_out:
-                laid_out = True
-                units.append(unit_of(*layout))
+        units = [unit_of(statement) for statement, place in statements if place is not Place.LAYOUT]
+        if layout:
+            laid_out = unit_of(*layout)
+            if unplaced(layout) and not any(unit.needs & laid_out.defines for unit in units):
+                for statement in layout:
+                    self.add(statement, Place.LAYOUT)
+            else:
+                units.insert(0, laid_out)
         return _in_order(units)
+
+    def layout(self) -> list[Statement]:
+        """The statements that wait for a later one to place their fields."""
+        return [statement for statement, place in self._statements if place is Place.LAYOUT]
+
+
+def unplaced(layout: list[Statement]) -> list[str]:
+    """Fields and SNodes of these statements that no other of them places or goes on from."""
+    used = {name for statement in layout for name in free_names(statement.source)}
+    return [
+        name
+        for statement in layout
+        if not any(isinstance(each, ast.Attribute) and each.attr in _PLACING for each in ast.walk(statement.node))
+        for name in _bound_in_order(statement.node)
+        if name not in used
+    ]
 
 
 def _in_order(units: list[Unit]) -> list[Unit]:

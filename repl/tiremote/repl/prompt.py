@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import platformdirs
@@ -30,7 +31,7 @@ _INDENT = "    "
 
 def run_prompt(gpu: Session, *, url: str | None, session: str | None) -> None:
     """Until Ctrl-D or ``:quit``; then the session is left."""
-    colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     shell = Shell(gpu, write=emit, complain=emit, note=emit, style=Style(colour=colour))
     where = "a local worker" if url is None else gpu.address
     again = ", rejoined" if gpu.info.rejoined else ""

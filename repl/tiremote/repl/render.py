@@ -13,6 +13,7 @@ import numpy as np
 
 from tiremote.client import RemoteArray, RemoteField
 from tiremote.protocol.errors import SourceFrame, TiremoteError, WorkerUnreachable
+from tiremote.protocol.receipts import Receipt, Summary
 from tiremote.repl.evaluate import FILE_PREFIX
 
 _RED, _BOLD, _PLAIN = "\x1b[31m", "\x1b[1m", "\x1b[0m"
@@ -40,6 +41,8 @@ def value_text(value: Any) -> str:
     """What a cell's last expression shows."""
     if isinstance(value, RemoteArray):
         return array_text(value)
+    if isinstance(value, (Receipt, Summary)):
+        return str(value)
     try:
         return repr(value)
     except TiremoteError as error:

@@ -7,6 +7,9 @@ from tiremote.repl.cells import read_cells
 from tiremote.repl.commands import Quit
 from tiremote.repl.shell import Shell, emit, emit_error
 
+#: What shells report of a program that Ctrl-C ended: 128 and the number of SIGINT.
+_INTERRUPTED = 130
+
 
 def run_script(gpu: Session, text: str) -> int:
     """The exit status. What the text prints goes to stdout, errors to stderr, receipts nowhere."""
@@ -14,7 +17,7 @@ def run_script(gpu: Session, text: str) -> int:
     try:
         for part in read_cells(text.removeprefix("\ufeff")):
             if not shell.run_part(part):
-                return 1
+                return _INTERRUPTED if isinstance(shell.last_error, KeyboardInterrupt) else 1
     except Quit:
         return 0
     except SystemExit as stop:

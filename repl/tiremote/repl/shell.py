@@ -29,6 +29,8 @@ class Shell:
         self._write = write
         self._complain = complain
         self._style = style
+        #: What the part that ran last ended with.
+        self.last_error: BaseException | None = None
         self.evaluator = Evaluator(gpu, show=note, display=self._display)
         self.commands = Commands(gpu, self.evaluator, write)
 
@@ -40,6 +42,7 @@ class Shell:
 
     def run_part(self, part: Cell | Command) -> bool:
         """Whether it went well."""
+        self.last_error = None
         try:
             if isinstance(part, Command):
                 self.commands.run(part)
@@ -48,9 +51,11 @@ class Shell:
         except (Quit, SystemExit):
             raise
         except CommandError as error:
+            self.last_error = error
             self._complain(self._style.error(str(error)))
             return False
         except BaseException as error:
+            self.last_error = error
             self._complain(self.evaluator.names.named(error_text(error, self._style)))
             return False
         return True
