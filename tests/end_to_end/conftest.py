@@ -84,3 +84,14 @@ def unharmed(gpu: Session) -> Callable[[], None]:
 
     check()
     return check
+
+
+@pytest.fixture(scope="module")
+def gpu_without_display(arch: str) -> Iterator[Session]:
+    """A worker of its own that has no display, wherever the tests run."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+            patch.delenv(name, raising=False)
+        worker = RealWorker(arch=arch)
+    with worker, connect(worker.address, arch=arch, on_output=None) as gpu:
+        yield gpu

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from real_worker import RealWorker
-from tiremote.client import Session, connect
+from tiremote.client import Session
 from tiremote.protocol.errors import CompileError, KernelArgumentError, KernelRuntimeError, Refused, TiremoteError
 
 Check = Callable[[], None]
@@ -25,17 +24,6 @@ def fill(x: ti.types.ndarray(), n: ti.f32):
 def places(error: CompileError | KernelRuntimeError) -> list[tuple[str, int]]:
     """Function and line of each frame, outermost first."""
     return [(frame.function, frame.line) for frame in error.frames]
-
-
-@pytest.fixture(scope="module")
-def gpu_without_display(arch: str) -> Iterator[Session]:
-    """A worker of its own that has no display, wherever the tests run."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("DISPLAY", "WAYLAND_DISPLAY"):
-            patch.delenv(name, raising=False)
-        worker = RealWorker(arch=arch)
-    with worker, connect(worker.address, arch=arch, on_output=None) as gpu:
-        yield gpu
 
 
 # ---------------------------------------------------------------- 1: kernels from strings
