@@ -153,7 +153,7 @@ class FrontBench:
 
     def die(self, number: int, returncode: int = -11, *, begun: bool = True) -> None:
         """The engine's process ends, in the middle of the first job that it was given and has not answered."""
-        inflight = self.front.scheduler.engines[number].inflight
+        inflight = self.front.scheduler.pool.engines[number].inflight
         self.front.on_exit(number, returncode, inflight[0].key if begun and inflight else 0, self.now)
         self.pump()
 

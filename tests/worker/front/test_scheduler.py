@@ -303,7 +303,7 @@ def test_spares_that_cannot_start_are_not_tried_for_ever() -> None:
     for number in (1, 2, 3):
         bench.die(number, 1)
     assert bench.spawned == [1, 2, 3]
-    assert "exit code 1" in str(bench.front.scheduler.unprepared)
+    assert "exit code 1" in str(bench.front.scheduler.pool.unprepared)
 
 
 def test_a_session_whose_engine_dies_while_it_starts_is_told(bench: FrontBench) -> None:

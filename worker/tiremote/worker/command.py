@@ -129,7 +129,7 @@ def _tune(router: zmq.Socket[bytes], limits: Limits) -> None:
 
 
 def _say_ready(address: str, front: Front) -> None:
-    info = front.scheduler.info
+    info = front.scheduler.pool.info
     if info is not None:
         click.echo(
             f"tiremote-worker ready {address} arch={info.arch} device={shlex.quote(info.device)} "

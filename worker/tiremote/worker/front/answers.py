@@ -23,8 +23,9 @@ class Answers:
         self.effects: list[Effect] = []
 
     def take(self) -> list[Effect]:
-        """The effects so far; they are the caller's now."""
-        taken, self.effects = self.effects, []
+        """The effects so far."""
+        taken = list(self.effects)
+        self.effects.clear()
         return taken
 
     def ok(self, route: Route, request: RequestId, result: Any) -> None:

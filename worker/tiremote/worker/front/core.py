@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
 from collections.abc import Callable, Sequence
 from importlib.metadata import version as package_version
-from itertools import count
 from typing import Any
 
 from tiremote.protocol.codec import check_buffers, id_in, read_header, request_from_header
 from tiremote.protocol.errors import (
     Interrupted,
     PayloadTooLarge,
-    ProtocolError,
     Refused,
     TiremoteError,
     Unauthorized,
-    UnknownName,
     VersionMismatch,
 )
 from tiremote.protocol.messages import (
@@ -46,14 +42,14 @@ from tiremote.protocol.results import (
     HelloResult,
     InterruptResult,
     Pong,
-    Running,
-    SessionStatus,
     WorkerStatus,
 )
 from tiremote.worker.front.answers import Answers
 from tiremote.worker.front.effects import Effect, Route, Stop
 from tiremote.worker.front.output import Output, Stream
+from tiremote.worker.front.reports import description, session_status
 from tiremote.worker.front.scheduler import Scheduler, describe
+from tiremote.worker.front.session_table import SessionTable
 from tiremote.worker.front.sessions import Job, Seat, Session
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.link import Message
@@ -85,9 +81,7 @@ class Front:
         self._started = now
         self._answers = Answers()
         self.scheduler = Scheduler(settings, self._answers, self._on_open, begun_by, undelivered)
-        self._sessions: dict[str, Session] = {}
-        self._seats: dict[str, Seat] = {}
-        self._numbers = count(1)
+        self._sessions = SessionTable(settings, self.scheduler.release)
         self._requests = 0
         self._dropped = 0
         self._drain_until: float | None = None
@@ -97,7 +91,7 @@ class Front:
             Cancel: self._cancel,
             Bye: self._bye,
         }
-        self.scheduler.fill_spares()
+        self.scheduler.pool.fill()
 
     def take(self) -> list[Effect]:
         """What is to be done now, in order."""
@@ -127,7 +121,7 @@ class Front:
         if isinstance(request, Hello):
             self._hello(route, user, request, now)
             return
-        seat = self._seat(user, request, now)
+        seat = self._sessions.seat(user, request, now)
         if isinstance(request, Ping):
             self._answers.ok(route, request.id, self._pong(route, request, seat))
         elif isinstance(request, Status):
@@ -138,19 +132,6 @@ class Front:
             self._enqueue(route, request, seat, frames, nbytes, now)
         else:
             self._answers.ok(route, request.id, self._handlers[type(request)](request, seat, now))
-
-    def _seat(self, user: str, request: Request, now: float) -> Seat | None:
-        if request.token is None:
-            return None
-        seat = self._seats.get(request.token)
-        if seat is None:
-            raise UnknownName(
-                "no session has this token: it has ended, or the worker was restarted; connect again", name="token"
-            )
-        if seat.user != user:
-            raise Unauthorized("this token was given to another key")
-        seat.last_seen = seat.session.last_seen = now
-        return seat
 
     def _enqueue(
         self, route: Route, request: EngineRequest, seat: Seat, frames: Sequence[Any], nbytes: int, now: float
@@ -212,76 +193,23 @@ class Front:
                 f"the client speaks versions {lowest} to {highest}, this worker {OLDEST_VERSION} to {VERSION}",
                 supported=(OLDEST_VERSION, VERSION),
             )
-        seat = self._seat(user, request, now)
-        session = self._named(request, user) if seat is None else seat.session
+        seat = self._sessions.seat(user, request, now)
+        session = self._sessions.named(request.session, user) if seat is None else seat.session
         rejoined = session is not None
         if session is None:
-            session = self._new_session(request, user, now)
+            if self._drain_until is not None:
+                raise Refused("the worker is shutting down and takes no new sessions")
+            session = self._sessions.make(request, user, now)
         else:
             _same_options(session, request)
-        seat = seat or self._new_seat(session, request, user, now)
+        seat = seat or self._sessions.make_seat(session, request, user, now)
         if request.lease is not None:
             session.lease = request.lease
         session.welcomes.append((route, request, seat, rejoined))
         if session.engine is None:
-            self.scheduler.claim(session)
+            self.scheduler.pool.claim(session)
         elif session.engine.state == "serving":
             self._on_open(session, None)
-
-    def _named(self, request: Hello, user: str) -> Session | None:
-        if request.session is None:
-            return None
-        if not 0 < len(request.session) <= 100 or not request.session.isprintable():
-            raise ProtocolError("a session's name is 1 to 100 printable characters")
-        # Under CURVE each key has names of its own: another's session cannot be entered by guessing.
-        return next((s for s in self._sessions.values() if s.name == request.session and s.owner == user), None)
-
-    def _new_session(self, request: Hello, user: str, now: float) -> Session:
-        if self._drain_until is not None:
-            raise Refused("the worker is shutting down and takes no new sessions")
-        self._make_room(now)
-        session = Session(
-            id=f"s{next(self._numbers)}-{secrets.token_hex(3)}",
-            name=request.session,
-            owner=user,
-            options={**self._settings.options, **request.options},
-            lease=self._settings.lease if request.lease is None else request.lease,
-            last_seen=now,
-        )
-        self._sessions[session.id] = session
-        _log.info("session %s opened by %s", session.id, request.client or "a client")
-        return session
-
-    def _make_room(self, now: float) -> None:
-        """Where there are as many sessions as may be, one that holds nothing and that nobody uses makes room."""
-        if len(self._sessions) < self._settings.limits.sessions:
-            return
-        empty = [
-            session
-            for session in self._sessions.values()
-            if not (session.units or session.arrays or session.queue or session.running() or session.welcomes)
-            and now - session.last_seen > self._settings.attached
-        ]
-        if not empty:
-            raise Refused(
-                f"this worker has {len(self._sessions)} sessions, as many as it takes: end one (bye with end), "
-                "or start the worker with a higher --max-sessions"
-            )
-        self._end(min(empty, key=lambda session: session.last_seen), now)
-
-    def _new_seat(self, session: Session, request: Hello, user: str, now: float) -> Seat:
-        if len(session.seats) >= self._settings.seats:
-            idle = [seat for seat in session.seats.values() if not seat.jobs]
-            if not idle:
-                raise Refused(f"{len(session.seats)} clients with running requests are in this session already")
-            self._unseat(min(idle, key=lambda seat: seat.last_seen))
-        seat = Seat(token=secrets.token_urlsafe(16), session=session, user=user, client=request.client, last_seen=now)
-        session.seats[seat.token] = self._seats[seat.token] = seat
-        return seat
-
-    def _unseat(self, seat: Seat) -> None:
-        seat.session.seats.pop(seat.token, None)
-        self._seats.pop(seat.token, None)
 
     def _on_open(self, session: Session, error: TiremoteError | None) -> None:
         """The session's engine serves it, or never will: those who said hello are waiting."""
@@ -306,25 +234,14 @@ class Front:
             )
             self._answers.ok(route, request.id, result)
         if error is not None and not session.units:
-            self._forget(session)
+            self._sessions.forget(session)
 
     def _bye(self, request: Bye, seat: Seat, now: float) -> ByeResult:
         session = seat.session
         if request.end:
-            self._end(session, now)
+            self._sessions.end(session, now)
             return ByeResult(session_ended=True)
         return ByeResult(lease=session.lease)
-
-    def _end(self, session: Session, now: float) -> None:
-        _log.info("session %s ended", session.id)
-        self.scheduler.release(session, now)
-        self._forget(session)
-        self.scheduler.fill_spares()
-
-    def _forget(self, session: Session) -> None:
-        for seat in list(session.seats.values()):
-            self._unseat(seat)
-        self._sessions.pop(session.id, None)
 
     # ------------------------------------------------------------ answered at once
 
@@ -347,56 +264,21 @@ class Front:
             pid=os.getpid(),
             uptime=now - self._started,
             worker_version=WORKER_VERSION,
-            engine=scheduler.info,
+            engine=scheduler.pool.info,
             sessions=len(self._sessions),
-            spares=sum(engine.state == "prepared" for engine in scheduler.engines.values()),
+            spares=sum(engine.state == "prepared" for engine in scheduler.pool.engines.values()),
             requests=self._requests,
             dropped=self._dropped,
             crashes=scheduler.crashes,
-            session=None if seat is None else self._session_status(seat.session, now),
-        )
-
-    def _session_status(self, session: Session, now: float) -> SessionStatus:
-        engine, job = session.engine, self.scheduler.begun(session)
-        running = None
-        state = "starting"
-        if engine is not None and engine.state == "serving":
-            state = "idle"
-        if job is not None:
-            state = "busy" if job.stop is None else "stopping"
-            running = Running(
-                request=job.request.id,
-                op=job.request.op,
-                target=describe(job),
-                seconds=now - (job.started or now),
-                client=job.seat.client,
-            )
-        waiting = (len(engine.inflight) if engine else 0) - (job is not None)
-        return SessionStatus(
-            session=session.name or session.id,
-            state=state,
-            generation=session.generation,
-            clients=sum(now - seat.last_seen <= self._settings.attached for seat in session.seats.values()),
-            queued=len(session.queue) + waiting,
-            running=running,
-            units=len(session.units),
-            arrays=len(session.arrays),
-            array_bytes=session.array_bytes(),
-            engine_pid=engine.pid if engine else None,
-            engine_memory=self._memory_of(engine.pid) if engine and engine.pid else None,
-            engine=engine.info if engine else None,
+            session=None
+            if seat is None
+            else session_status(
+                seat.session, scheduler.begun(seat.session), now, self._settings.attached, self._memory_of
+            ),
         )
 
     def _describe(self, _request: Describe, seat: Seat, _now: float) -> Description:
-        session = seat.session
-        return Description(
-            session=session.name or session.id,
-            generation=session.generation,
-            newest=session.newest,
-            units=tuple(unit.holding for unit in session.units.values()),
-            arrays=tuple(session.arrays.values()),
-            nbytes=session.array_bytes(),
-        )
+        return description(seat.session)
 
     def _interrupt(self, request: Interrupt, seat: Seat, now: float) -> InterruptResult:
         job = seat.session.running()
@@ -438,30 +320,23 @@ class Front:
     def tick(self, now: float) -> None:
         """Does what is due."""
         self.scheduler.tick(now)
-        for session in list(self._sessions.values()):
-            if now - session.last_seen > session.lease and not session.running() and not session.queue:
-                self._end(session, now)
+        self._sessions.expire(now)
         if self._drain_until is None:
             return
-        busy = any(session.running() or session.queue for session in self._sessions.values())
+        busy = any(session.running() or session.queue for session in self._sessions)
         if now >= self._drain_until:
-            for session in list(self._sessions.values()):
-                self._end(session, now)
+            for session in self._sessions:
+                self._sessions.end(session, now)
             busy = False
         if not busy:
-            self.scheduler.leave(now)
-            if not self.scheduler.engines:
+            self.scheduler.pool.leave(now)
+            if not self.scheduler.pool.engines:
                 self._answers.effects.append(Stop())
 
     def next_deadline(self, now: float) -> float | None:
         """When `tick` has something to do, None where nothing waits for the time."""
-        times = [session.last_seen + session.lease for session in self._sessions.values()]
-        due = self.scheduler.next_deadline(now)
-        if due is not None:
-            times.append(due)
-        if self._drain_until is not None:
-            times.append(self._drain_until)
-        return min(times, default=None)
+        times = (self._sessions.next_deadline(), self.scheduler.next_deadline(now), self._drain_until)
+        return min((time for time in times if time is not None), default=None)
 
 
 def _same_options(session: Session, request: Hello) -> None:

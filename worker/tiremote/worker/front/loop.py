@@ -118,14 +118,14 @@ class Loop:
         return None if due is None else int(max(0.0, due - now) * 1000) + 1
 
     def _say_ready(self) -> None:
-        scheduler = self._front.scheduler
+        pool = self._front.scheduler.pool
         if self._on_ready is None:
             return
-        if scheduler.info is not None:
+        if pool.info is not None:
             self._on_ready(self._front)
             self._on_ready = None
-        elif scheduler.unprepared is not None:
-            raise scheduler.unprepared
+        elif pool.unprepared is not None:
+            raise pool.unprepared
 
     def _catch_signals(self) -> tuple[socket.socket, Callable[[], None]]:
         ours, theirs = socket.socketpair()
@@ -245,7 +245,7 @@ class Loop:
         for fd in [engine.channel.fileno(), *engine.pipes]:
             self._owners[fd] = engine
             self._poller.register(fd, zmq.POLLIN)
-        self._front.scheduler.engines[number].pid = engine.pid
+        self._front.scheduler.pool.engines[number].pid = engine.pid
 
     def _tell(self, effect: ToEngine) -> None:
         engine = self._engines.get(effect.engine)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -18,13 +17,14 @@ from tiremote.protocol.errors import (
 )
 from tiremote.protocol.packing import unpack
 from tiremote.protocol.receipts import Timing
-from tiremote.protocol.results import EngineInfo
 from tiremote.worker.front.answers import Answers
-from tiremote.worker.front.effects import Kill, Nudge, Spawn, ToEngine, Withdraw
+from tiremote.worker.front.effects import Nudge, Withdraw
 from tiremote.worker.front.output import Stream
-from tiremote.worker.front.sessions import Engine, Job, Mourning, Session, Stopping, Unit
+from tiremote.worker.front.pool import EnginePool
+from tiremote.worker.front.recovery import Recovery, ending, signal_name
+from tiremote.worker.front.sessions import Engine, Job, Session, Stopping, Unit
 from tiremote.worker.front.settings import Settings
-from tiremote.worker.link import Changes, Done, Exit, Load, Message, Open, Prepare, Ready, Warned, Work
+from tiremote.worker.link import Changes, Done, Message, Ready, Warned, Work
 
 _log = logging.getLogger(__name__)
 
@@ -49,47 +49,10 @@ class Scheduler:
         self._on_open = on_open
         self._begun_by = begun_by
         self._undelivered = undelivered
-        self._numbers = count(1)
         self._keys = count(1)
-        self._failed_starts = 0
-        self._leaving = False
-        self.engines: dict[int, Engine] = {}
+        self.pool = EnginePool(settings, answers.effects)
+        self._recovery = Recovery(self.pool, answers, settings.mourning, self.new_key)
         self.crashes = 0
-        #: What an engine with the worker's own options runs on; None until the first is prepared.
-        self.info: EngineInfo | None = None
-        #: Why the worker's own options do not work, where they do not.
-        self.unprepared: TiremoteError | None = None
-
-    # ------------------------------------------------------------ engines
-
-    def fill_spares(self) -> None:
-        """Starts as many engines as there should be ready."""
-        idle = sum(engine.session is None and engine.state != "leaving" for engine in self.engines.values())
-        if self._leaving or self._failed_starts >= self._settings.failed_starts:
-            return
-        for _ in range(self._settings.spares - idle):
-            self._spawn()
-
-    def _spawn(self) -> Engine:
-        engine = Engine(number=next(self._numbers))
-        self.engines[engine.number] = engine
-        self._answers.effects.append(Spawn(engine.number))
-        self._tell(engine, Prepare(options=self._settings.options))
-        return engine
-
-    def claim(self, session: Session) -> None:
-        """Gives the session an engine of its own, the readiest there is."""
-        free = [engine for engine in self.engines.values() if engine.session is None and engine.state != "leaving"]
-        engine = min(free, key=lambda one: one.state != "prepared", default=None) or self._spawn()
-        engine.session, session.engine = session, engine
-        session.generation += 1
-        if engine.state == "prepared":
-            self._open(engine, session)
-        self.fill_spares()
-
-    def _open(self, engine: Engine, session: Session) -> None:
-        engine.state = "opening"
-        self._tell(engine, Open(session=session.id, generation=session.generation, options=session.options))
 
     def release(self, session: Session, now: float) -> None:
         """Ends a session's engine and answers its jobs."""
@@ -100,29 +63,11 @@ class Scheduler:
             jobs = list(engine.inflight) + jobs
             busy = bool(engine.inflight)
             engine.inflight.clear()
-            self._dismiss(engine, now, at_once=busy)
+            self.pool.dismiss(engine, now, at_once=busy)
         session.queue.clear()
         session.mourning.clear()
         for job in jobs:
             self._answers.job_failed(job, gone)
-
-    def _dismiss(self, engine: Engine, now: float, *, at_once: bool = False) -> None:
-        engine.session, engine.state = None, "leaving"
-        if at_once:
-            self._answers.effects.append(Kill(engine.number))
-        else:
-            engine.kill_at = now + self._settings.farewell
-            self._tell(engine, Exit())
-
-    def leave(self, now: float) -> None:
-        """Sends every engine away, none is started any more."""
-        self._leaving = True
-        for engine in self.engines.values():
-            if engine.state != "leaving":
-                self._dismiss(engine, now, at_once=engine.state == "starting" or bool(engine.inflight))
-
-    def _tell(self, engine: Engine, message: Message, buffers: tuple[Any, ...] = ()) -> None:
-        self._answers.effects.append(ToEngine(engine.number, message, buffers))
 
     # ------------------------------------------------------------ jobs
 
@@ -136,7 +81,7 @@ class Scheduler:
         session.queue.append(job)
         session.queued_bytes += job.nbytes
         if session.engine is None:
-            self.claim(session)
+            self.pool.claim(session)
         self._pump(session, now)
 
     def withdraw(self, job: Job, error: TiremoteError) -> bool:
@@ -177,7 +122,7 @@ class Scheduler:
             if not engine.inflight:
                 job.started = now
             engine.inflight.append(job)
-            self._tell(engine, Work(key=job.key, header=job.header), job.buffers)
+            self.pool.tell(engine, Work(key=job.key, header=job.header), job.buffers)
 
     def stop(self, job: Job, error: TiremoteError, now: float) -> None:
         """Stops the running job: first asks, then, when ``grace`` is over, kills."""
@@ -190,7 +135,7 @@ class Scheduler:
 
     def on_message(self, number: int, message: Message, buffers: list[Any], now: float) -> None:
         """A message of an engine."""
-        engine = self.engines.get(number)
+        engine = self.pool.engines.get(number)
         if engine is None or engine.state == "leaving" or engine.fate is not None:
             return
         if isinstance(message, Ready):
@@ -209,33 +154,29 @@ class Scheduler:
             self._answers.event(job, stream, job.output.feed(stream, data, now))
 
     def _inflight(self, number: int, key: int) -> Job | None:
-        engine = self.engines.get(number)
+        engine = self.pool.engines.get(number)
         return next((job for job in engine.inflight if job.key == key), None) if engine else None
 
     def _on_ready(self, engine: Engine, message: Ready, now: float) -> None:
         error = error_from_wire(*message.failure) if message.failure else None
         session = engine.session
         if engine.state == "starting":
-            self._failed_starts = 0
             if error is None:
-                engine.state, engine.info = "prepared", message.info
-                self.info = self.info or message.info
-                if session is not None:
-                    self._open(engine, session)
+                self.pool.prepared(engine, message.info)
                 return
-            self.unprepared = error
+            self.pool.not_prepared(error)
         elif error is None and session is not None:
             engine.state, engine.info = "serving", message.info
-            self._restore(engine, session)
+            self._recovery.restore(engine, session)
             self._on_open(session, None)
-            self._console(session, now)
+            self._recovery.console(session, now)
             self._pump(session, now)
             return
         if session is not None and error is not None:
             session.engine = None
             self._fail_waiting(session, error)
             self._on_open(session, error)
-        self._dismiss(engine, now, at_once=True)
+        self.pool.dismiss(engine, now, at_once=True)
 
     def _fail_waiting(self, session: Session, error: TiremoteError) -> None:
         jobs = [mourned.job for mourned in session.mourning] + list(session.queue)
@@ -245,18 +186,12 @@ class Scheduler:
         for job in jobs:
             self._answers.job_failed(job, error)
 
-    def _restore(self, engine: Engine, session: Session) -> None:
-        for name, unit in session.units.items():
-            key = self.new_key()
-            engine.loading[key] = name
-            self._tell(engine, Load(key=key, unit=name, version=unit.holding.version, source=unit.source))
-
     def _on_done(self, engine: Engine, done: Done, buffers: list[Any], now: float) -> None:
         session = engine.session
         if session is None:
             return
         if done.key in engine.loading:
-            self._on_loaded(engine, session, done, now)
+            self._recovery.on_loaded(engine, session, done, now)
             return
         job = self._inflight(engine.number, done.key)
         if job is None:
@@ -264,7 +199,7 @@ class Scheduler:
         if done.poisoned:
             # Nothing that this process says can be trusted any more; its death is handled in `on_exit`.
             engine.fate = done.poisoned
-            self._answers.effects.append(Kill(engine.number))
+            self.pool.kill(engine)
             return
         engine.inflight.remove(job)
         if engine.inflight and engine.inflight[0].started is None:
@@ -289,36 +224,6 @@ class Scheduler:
             self._answers.job_failed(job, error, timing)
         self._pump(session, now)
 
-    def _on_loaded(self, engine: Engine, session: Session, done: Done, now: float) -> None:
-        name = engine.loading.pop(done.key)
-        if done.ok and done.changes is not None:
-            for holding in done.changes.units:
-                session.units[name].holding = holding
-        elif not done.ok:
-            _, text, _ = unpack(done.body)
-            self._give_up(session, name, f"it could not be loaded again: {text}")
-        self._console(session, now)
-
-    def _give_up(self, session: Session, unit: str, reason: str) -> None:
-        session.units.pop(unit, None)
-        session.broken[unit] = reason
-        if session.newest == unit:
-            session.newest = next(reversed(session.units), None)
-
-    def _console(self, session: Session, now: float) -> None:
-        """Answers the jobs that lost an engine, once all is loaded again or they have waited long enough."""
-        waiting = session.engine is None or session.engine.state != "serving" or session.engine.loading
-        kept = []
-        for mourned in session.mourning:
-            if waiting and now < mourned.send_by:
-                kept.append(mourned)
-                continue
-            if isinstance(mourned.error, EngineError):
-                mourned.error.restored = tuple(session.units)
-                mourned.error.lost += tuple(f"{unit} ({why})" for unit, why in session.broken.items())
-            self._answers.job_failed(mourned.job, mourned.error)
-        session.mourning = kept
-
     # ------------------------------------------------------------ death
 
     def on_exit(self, number: int, returncode: int, begun: int, now: float) -> None:
@@ -326,32 +231,31 @@ class Scheduler:
 
         ``begun`` is the key of the job that it began last: one that it never began runs on the next engine.
         """
-        engine = self.engines.pop(number, None)
+        engine = self.pool.engines.pop(number, None)
         if engine is None:
             return
         session = engine.session
         if engine.state == "starting":
-            self._failed_starts += 1
+            self.pool.not_prepared(EngineCrashed(f"the engine {ending(returncode)} while it started"))
         if session is None:
-            if engine.state == "starting" and self.info is None:
-                self.unprepared = EngineCrashed(f"the engine {_ending(returncode)} while it started")
-            self.fill_spares()
+            self.pool.fill()
             return
         session.engine = None
         self.crashes += 1
-        how = engine.fate or _ending(returncode)
+        how = engine.fate or ending(returncode)
         _log.warning("session %s: engine %s (pid %s) %s", session.id, number, engine.pid, how)
         if engine.state in ("starting", "opening"):
             # Trying again at once could go on for ever; the next request tries again.
-            error = EngineCrashed(f"the engine {how} while it started", signal=_signal(returncode))
+            error = EngineCrashed(f"the engine {how} while it started", signal=signal_name(returncode))
             self._fail_waiting(session, error)
             self._on_open(session, error)
             return
         if engine.loading:
-            self._give_up(session, next(iter(engine.loading.values())), f"the engine {how} while it was loaded again")
+            unit = next(iter(engine.loading.values()))
+            self._recovery.give_up(session, unit, f"the engine {how} while it was loaded again")
         self._bury(engine, session, how, returncode, begun, now)
         session.arrays.clear()
-        self.claim(session)
+        self.pool.claim(session)
 
     def _bury(self, engine: Engine, session: Session, how: str, returncode: int, begun: int, now: float) -> None:
         job = None
@@ -367,25 +271,22 @@ class Scheduler:
         if job is None:
             return
         error: TiremoteError = EngineCrashed(
-            f"the engine {how} during {describe(job)}", signal=None if engine.fate else _signal(returncode)
+            f"the engine {how} during {describe(job)}", signal=None if engine.fate else signal_name(returncode)
         )
         if job.stop is not None:
             error = job.stop.error
-        if isinstance(error, EngineError):
-            error.request = job.request.id
-            error.lost = _contents(session)
-        session.mourning.append(Mourning(job=job, error=error, send_by=now + self._settings.mourning))
+        self._recovery.mourn(session, job, error, now)
 
     # ------------------------------------------------------------ time
 
     def tick(self, now: float) -> None:
         """Does what is due."""
-        for engine in list(self.engines.values()):
+        for engine in list(self.pool.engines.values()):
             if engine.kill_at is not None and now >= engine.kill_at:
                 engine.kill_at = None
-                self._answers.effects.append(Kill(engine.number))
+                self.pool.kill(engine)
             if engine.session is not None:
-                self._console(engine.session, now)
+                self._recovery.console(engine.session, now)
                 if engine.session.unread:
                     self._pump(engine.session, now)
             if not engine.inflight:
@@ -395,7 +296,7 @@ class Scheduler:
             if job.stop is not None:
                 if now >= job.stop.kill_at:
                     job.stop.kill_at = float("inf")
-                    self._answers.effects.append(Kill(engine.number))
+                    self.pool.kill(engine)
             elif (due := _due(job)) is not None and now >= due:
                 seconds = job.request.deadline
                 self.stop(job, DeadlineExceeded(f"{describe(job)} ran longer than its deadline of {seconds} s",
@@ -404,7 +305,7 @@ class Scheduler:
     def next_deadline(self, now: float) -> float | None:
         """When `tick` has something to do, None where nothing waits for the time."""
         times = []
-        for engine in self.engines.values():
+        for engine in self.pool.engines.values():
             if engine.kill_at is not None:
                 times.append(engine.kill_at)
             if engine.session is not None:
@@ -443,30 +344,3 @@ def _apply(session: Session, changes: Changes, job: Job) -> None:
     for array in changes.arrays:
         session.arrays[array.handle.id] = array
     session.newest = next(reversed(session.units), None)
-
-
-def _contents(session: Session) -> tuple[str, ...]:
-    """The names of everything whose contents are gone with an engine."""
-    arrays = [one.label or f"{one.handle.kind} {one.handle.id}" for one in session.arrays.values()]
-    fields = [
-        f"{name}.{definition.name}"
-        for name, unit in session.units.items()
-        for definition in unit.holding.definitions
-        if definition.kind in ("field", "ndarray")
-    ]
-    # A field that a handle was taken of is in both.
-    return tuple(dict.fromkeys(arrays + fields))
-
-
-def _signal(returncode: int) -> str | None:
-    if returncode >= 0:
-        return None
-    try:
-        return signal.Signals(-returncode).name
-    except ValueError:
-        return f"signal {-returncode}"
-
-
-def _ending(returncode: int) -> str:
-    name = _signal(returncode)
-    return f"died of {name}" if name else f"ended with exit code {returncode}"

@@ -1,0 +1,57 @@
+"""What status and describe tell, from what the front knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tiremote.protocol.receipts import Description
+from tiremote.protocol.results import Running, SessionStatus
+from tiremote.worker.front.scheduler import describe
+from tiremote.worker.front.sessions import Job, Session
+
+
+def session_status(
+    session: Session, job: Job | None, now: float, attached: float, memory_of: Callable[[int], int | None]
+) -> SessionStatus:
+    """How a session is. ``job`` is what its engine has begun; clients heard of for ``attached`` seconds count."""
+    engine = session.engine
+    running = None
+    state = "starting"
+    if engine is not None and engine.state == "serving":
+        state = "idle"
+    if job is not None:
+        state = "busy" if job.stop is None else "stopping"
+        running = Running(
+            request=job.request.id,
+            op=job.request.op,
+            target=describe(job),
+            seconds=now - (job.started or now),
+            client=job.seat.client,
+        )
+    waiting = (len(engine.inflight) if engine else 0) - (job is not None)
+    return SessionStatus(
+        session=session.name or session.id,
+        state=state,
+        generation=session.generation,
+        clients=sum(now - seat.last_seen <= attached for seat in session.seats.values()),
+        queued=len(session.queue) + waiting,
+        running=running,
+        units=len(session.units),
+        arrays=len(session.arrays),
+        array_bytes=session.array_bytes(),
+        engine_pid=engine.pid if engine else None,
+        engine_memory=memory_of(engine.pid) if engine and engine.pid else None,
+        engine=engine.info if engine else None,
+    )
+
+
+def description(session: Session) -> Description:
+    """What a session holds."""
+    return Description(
+        session=session.name or session.id,
+        generation=session.generation,
+        newest=session.newest,
+        units=tuple(unit.holding for unit in session.units.values()),
+        arrays=tuple(session.arrays.values()),
+        nbytes=session.array_bytes(),
+    )

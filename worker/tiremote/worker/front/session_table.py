@@ -1,0 +1,124 @@
+"""The sessions there are, their seats, and who may take one."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Iterator
+from itertools import count
+
+from tiremote.protocol.errors import ProtocolError, Refused, Unauthorized, UnknownName
+from tiremote.protocol.messages import Hello, Request
+from tiremote.worker.front.sessions import Seat, Session
+from tiremote.worker.front.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+
+class SessionTable:
+    """Finds and makes sessions and seats, within the worker's limits. ``release(session, now)`` frees its engine."""
+
+    def __init__(self, settings: Settings, release: Callable[[Session, float], None]) -> None:
+        self._settings = settings
+        self._release = release
+        self._numbers = count(1)
+        self._sessions: dict[str, Session] = {}
+        self._seats: dict[str, Seat] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(list(self._sessions.values()))
+
+    def seat(self, user: str, request: Request, now: float) -> Seat | None:
+        """Whose token a request carries, None for none. Raises `UnknownName`, `Unauthorized`."""
+        if request.token is None:
+            return None
+        seat = self._seats.get(request.token)
+        if seat is None:
+            raise UnknownName(
+                "no session has this token: it has ended, or the worker was restarted; connect again", name="token"
+            )
+        if seat.user != user:
+            raise Unauthorized("this token was given to another key")
+        seat.last_seen = seat.session.last_seen = now
+        return seat
+
+    def named(self, name: str | None, user: str) -> Session | None:
+        """The session of that name. Raises `ProtocolError` for what is no name."""
+        if name is None:
+            return None
+        if not 0 < len(name) <= 100 or not name.isprintable():
+            raise ProtocolError("a session's name is 1 to 100 printable characters")
+        # Under CURVE each key has names of its own: another's session cannot be entered by guessing.
+        return next((each for each in self._sessions.values() if each.name == name and each.owner == user), None)
+
+    def make(self, request: Hello, user: str, now: float) -> Session:
+        """A new session. Raises `Refused` where there are too many."""
+        self._make_room(now)
+        session = Session(
+            id=f"s{next(self._numbers)}-{secrets.token_hex(3)}",
+            name=request.session,
+            owner=user,
+            options={**self._settings.options, **request.options},
+            lease=self._settings.lease,
+            last_seen=now,
+        )
+        self._sessions[session.id] = session
+        _log.info("session %s opened by %s", session.id, request.client or "a client")
+        return session
+
+    def _make_room(self, now: float) -> None:
+        """Where there are as many sessions as may be, one that holds nothing and that nobody uses makes room."""
+        if len(self._sessions) < self._settings.limits.sessions:
+            return
+        empty = [
+            session
+            for session in self._sessions.values()
+            if not (session.units or session.arrays or session.queue or session.running() or session.welcomes)
+            and now - session.last_seen > self._settings.attached
+        ]
+        if not empty:
+            raise Refused(
+                f"this worker has {len(self._sessions)} sessions, as many as it takes: end one (bye with end), "
+                "or start the worker with a higher --max-sessions"
+            )
+        self.end(min(empty, key=lambda session: session.last_seen), now)
+
+    def make_seat(self, session: Session, request: Hello, user: str, now: float) -> Seat:
+        """A seat for a client that says hello. Raises `Refused` where all are taken and busy."""
+        if len(session.seats) >= self._settings.seats:
+            idle = [seat for seat in session.seats.values() if not seat.jobs]
+            if not idle:
+                raise Refused(f"{len(session.seats)} clients with running requests are in this session already")
+            self._unseat(min(idle, key=lambda seat: seat.last_seen))
+        seat = Seat(token=secrets.token_urlsafe(16), session=session, user=user, client=request.client, last_seen=now)
+        session.seats[seat.token] = self._seats[seat.token] = seat
+        return seat
+
+    def _unseat(self, seat: Seat) -> None:
+        seat.session.seats.pop(seat.token, None)
+        self._seats.pop(seat.token, None)
+
+    def end(self, session: Session, now: float) -> None:
+        """Ends a session with everything in it."""
+        _log.info("session %s ended", session.id)
+        self._release(session, now)
+        self.forget(session)
+
+    def forget(self, session: Session) -> None:
+        """Takes a session that has no engine out of the table."""
+        for seat in list(session.seats.values()):
+            self._unseat(seat)
+        self._sessions.pop(session.id, None)
+
+    def expire(self, now: float) -> None:
+        """Ends the sessions whose lease is over and that have nothing to do."""
+        for session in self:
+            if now - session.last_seen > session.lease and not session.running() and not session.queue:
+                self.end(session, now)
+
+    def next_deadline(self) -> float | None:
+        """When `expire` has something to do."""
+        return min((session.last_seen + session.lease for session in self._sessions.values()), default=None)
