@@ -414,9 +414,9 @@ def test_a_kernel_whose_global_comes_later_is_not_compiled_at_load(loader: Kerne
 
 
 def test_a_receipt_tells_what_there_is(loader: KernelLoader) -> None:
-    """Kind, line, parameters, returns and text of each definition; imports and private names are left out."""
+    """Kind, line, parameters, returns and text of each definition; imports and dunder names are left out."""
     receipt = loader.compile_and_load(
-        "import math\nfrom math import pi\n_private = 1\n"
+        "import math\nfrom math import pi\n__author__ = '_'\n"
         "x = ti.Vector.field(3, ti.f32, shape=(2, 4))\n"
         "y = ti.ndarray(ti.i32, 5)\n"
         "@ti.func\ndef g(a, b: ti.template()):\n    return a\n"
@@ -442,6 +442,25 @@ def test_a_receipt_tells_what_there_is(loader: KernelLoader) -> None:
     ]
     assert receipt.definitions[0].meta == {"dtype": "f32", "shape": [2, 4], "element_shape": [3]}
     assert receipt.definitions[3].doc == "Adds up."
+
+
+def test_a_name_with_an_underscore_is_a_definition(loader: KernelLoader) -> None:
+    """Taichi programs call their buffers ``_x`` and swap them: they can be reached like all others."""
+    receipt = loader.compile_and_load("_velocities = ti.Vector.field(2, ti.f32, 4)\n", "u")
+    assert [each.name for each in receipt.definitions] == ["_velocities"]
+
+
+def test_a_name_of_an_earlier_unit_comes_before_a_builtin(loader: KernelLoader) -> None:
+    """A field called ``input`` is the field in a later unit's kernel, not Python's function."""
+    loader.compile_and_load("input = ti.field(ti.i32, 3)\n", "fields")
+    loader.compile_and_load("@ti.kernel\ndef f() -> ti.i32:\n    input[1] = 4\n    return input[1] + max(1, 2)\n", "u")
+    assert loader["u"].f() == 6
+
+
+def test_colours_of_a_warning_are_taken_out(loader: KernelLoader) -> None:
+    """No terminal codes reach a client."""
+    receipt = loader.compile_and_load("import warnings\nwarnings.warn('\\x1b[38;5;226mcare\\x1b[0m')\n", "u")
+    assert receipt.warnings == ("line 2: care",)
 
 
 def test_warnings_of_the_text_are_in_the_receipt(loader: KernelLoader) -> None:

@@ -20,12 +20,15 @@ _MOST_DOC = 2000
 def define(
     tree: ast.Module, namespace: Mapping[str, Any], checked: frozenset[str], runtime: TaichiRuntime
 ) -> tuple[Definition, ...]:
-    """The public names that the text itself made, in its order; imports are not among them."""
+    """The names that the text itself made, in its order; imports and dunder names are not among them."""
     places = binding_lines(tree)
     return tuple(
         _definition(name, namespace[name], line, name in checked, runtime)
         for name, line in places.items()
-        if name in namespace and not name.startswith("_") and type(namespace[name]) is not types.ModuleType
+        if name in namespace
+        and name != "_"
+        and not name.startswith("__")
+        and type(namespace[name]) is not types.ModuleType
     )
 
 

@@ -54,6 +54,11 @@ _POISON = re.compile(r"CUDA_ERROR_\w+|CUDA Error|hipError\w+|VK_ERROR_DEVICE_LOS
 _CALL = re.compile(r"^(?:Too many arguments\.|Parameter `.*` missing\.|Multiple values for|Unexpected argument)")
 
 
+def without_colours(text: str) -> str:
+    """A text of Taichi's without its terminal codes."""
+    return _ANSI.sub("", text)
+
+
 def is_poisoned(error: BaseException) -> bool:
     """Whether the device is lost to this process, so that the process must be replaced."""
     return any(_POISON.search(_text(each)) and not _MEMORY.search(_text(each)) for each in _chain(error))
@@ -129,7 +134,7 @@ def _read_text(text: str) -> tuple[str, list[SourceFrame]]:
     # Below a place stand its source lines and carets; deeper places have theirs.
     in_place = False
     is_traceback = False
-    for line in _ANSI.sub("", text).splitlines():
+    for line in without_colours(text).splitlines():
         place = _PLACE.match(line)
         if place is not None:
             in_place = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import dis
 import types
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ _BINDS = frozenset({"STORE_NAME", "STORE_GLOBAL"})
 @dataclass(frozen=True, slots=True)
 class GlobalNames:
     """``bound``: assigned, defined or imported at module level, or declared ``global`` and assigned elsewhere.
-    ``free``: used and not bound, builtins left out. ``assigned_later``: assigned by a function, when it is called."""
+    ``free``: used and not bound, builtins among them. ``assigned_later``: assigned by a function, when it is called."""
 
     bound: frozenset[str]
     free: frozenset[str]
@@ -36,7 +35,7 @@ def global_names(code: types.CodeType) -> GlobalNames:
         later |= own if each is not code and not is_class_body else set()
     return GlobalNames(
         bound=frozenset(bound),
-        free=frozenset(name for name in used - bound if not hasattr(builtins, name)),
+        free=frozenset(used - bound),
         assigned_later=frozenset(later),
     )
 
