@@ -20,15 +20,10 @@ def make_segment(parts: Sequence[memoryview]) -> int:
 
     The caller closes it once it is sent.
     """
-    size = sum(part.nbytes for part in parts)
     fd = _anonymous_file()
     try:
-        _reserve(fd, size)
-        with mmap.mmap(fd, size) as memory:
-            offset = 0
-            for part in parts:
-                memory[offset : offset + part.nbytes] = part.cast("B")
-                offset += part.nbytes
+        for part in parts:
+            _write(fd, part.cast("B"))
     except BaseException:
         os.close(fd)
         raise
@@ -51,13 +46,13 @@ def _anonymous_file() -> int:
         return os.dup(file.fileno())
 
 
-def _reserve(fd: int, size: int) -> None:
+def _write(fd: int, data: memoryview) -> None:
+    # Written, not mapped and copied: the kernel then need not clear the pages first, nor fault them in one by one,
+    # and a full memory is an error here where it would be SIGBUS there.
+    size = data.nbytes
     try:
-        if hasattr(os, "posix_fallocate"):
-            # Without this a full memory shows up as SIGBUS at the first touch of a page.
-            os.posix_fallocate(fd, 0, size)
-        else:
-            os.ftruncate(fd, size)
+        while data.nbytes:
+            data = data[os.write(fd, data) :]
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG):
             raise OutOfMemory(f"no shared memory for {size} bytes: {error.strerror}", requested=size) from None
