@@ -51,7 +51,8 @@ _LONG_NAMES = {
 
 class Facade:
     """``ti.f32`` and the other dtypes, ``ti.ndarray``, ``ti.field``, ``ti.Vector.ndarray``, ``ti.Vector.field``,
-    ``ti.Matrix.ndarray``, ``ti.Matrix.field``, ``ti.types.vector``, ``ti.types.matrix``, ``ti.sync``.
+    ``ti.Matrix.ndarray``, ``ti.Matrix.field``, ``ti.types.vector``, ``ti.types.matrix``, ``ti.math.vec3`` and its
+    kin, ``ti.sync``.
 
     Everything else of Taichi belongs into the source that is loaded on the worker.
     """
@@ -60,6 +61,7 @@ class Facade:
         self._exchange = exchange
         self._default = {float: options.get("default_fp", "f32"), int: options.get("default_ip", "i32")}
         self.types = _Types()
+        self.math = _Math()
         self.Vector = _VectorMaker(self)
         self.Matrix = _MatrixMaker(self)
 
@@ -86,12 +88,12 @@ class Facade:
         if dtype in _DTYPES:
             return DType(dtype)
         raise AttributeError(
-            f"gpu.ti has no {name!r}: it has {', '.join(_DTYPES)}, ndarray, field, Vector, Matrix, types and sync; "
+            f"gpu.ti has no {name!r}: it has {', '.join(_DTYPES)}, ndarray, field, Vector, Matrix, types, math and sync; "
             "the rest of Taichi is for source that compile_and_load() sends"
         )
 
     def __dir__(self) -> list[str]:
-        return [*_DTYPES, "Matrix", "Vector", "field", "ndarray", "sync", "types"]
+        return [*_DTYPES, "Matrix", "Vector", "field", "math", "ndarray", "sync", "types"]
 
     def __repr__(self) -> str:
         return f"<Taichi's arrays on {self._exchange.address}>"
@@ -142,6 +144,32 @@ class _Types:
     def matrix(self, n: int, m: int, dtype: Any) -> ElementType:
         """A matrix of ``n`` rows and ``m`` columns."""
         return ElementType(dtype, (_size(n), _size(m)))
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"gpu.ti.types has no {name!r}: it has vector and matrix; annotations are for source")
+
+
+class _Math:
+    """``ti.math``: ``vec3``, ``ivec2``, ``uvec4``, ``mat3`` and the like, as elements of arrays."""
+
+    def __getattr__(self, name: str) -> ElementType:
+        if name in _ELEMENTS:
+            return _ELEMENTS[name]
+        raise AttributeError(
+            f"gpu.ti.math has no {name!r}: it has {', '.join(_ELEMENTS)}; functions are for source on the worker"
+        )
+
+    def __dir__(self) -> list[str]:
+        return list(_ELEMENTS)
+
+
+#: Reals are of the session's ``default_fp``, integers of its ``default_ip``, as in Taichi.
+_ELEMENTS = {
+    **{f"vec{n}": ElementType(float, (n,)) for n in (2, 3, 4)},
+    **{f"ivec{n}": ElementType(int, (n,)) for n in (2, 3, 4)},
+    **{f"uvec{n}": ElementType("u32", (n,)) for n in (2, 3, 4)},
+    **{f"mat{n}": ElementType(float, (n, n)) for n in (2, 3, 4)},
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,13 @@ class RemoteUnit:
             return fetch_copy(exchange, target)
         return thawed(exchange, result.value if result.handle is None else result.handle)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in RemoteUnit.__slots__:
+            raise AttributeError(
+                f"{name!r} is not set from here: send its source again, or call a function of the source that sets it"
+            )
+        object.__setattr__(self, name, value)
+
     def __contains__(self, name: object) -> bool:
         return any(definition.name == name for definition in self._definitions())
 
@@ -176,10 +183,18 @@ class RemoteKernel(Remote):
 class RemoteObject(Remote):
     """An object that is kept on the worker, such as an instance of a class in loaded source.
 
-    Its attributes are its methods. It stays there until `Session.cleanup` is given it, or the session ends.
+    Its attributes are its methods; one that can be called there, such as a function, can be called here.
+    It stays there until `Session.cleanup` is given it, or the session ends.
     """
 
     __slots__ = ()
+    # Python would else iterate by asking for item 0, item 1 and so on, of which there is no end.
+    __iter__ = None
+    __contains__ = None
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Calls the object itself. Raises as `RemoteKernel` does."""
+        return RemoteKernel(self._exchange, self._target)(*args, **kwargs)
 
     def __getattr__(self, name: str) -> RemoteKernel:
         if name.startswith("_"):
@@ -189,6 +204,8 @@ class RemoteObject(Remote):
         return self[name]
 
     def __getitem__(self, method: str) -> RemoteKernel:
+        if not isinstance(method, str):
+            raise TypeError(f"a remote object's items are its methods, by name; {method!r} came")
         return RemoteKernel(self._exchange, self._target, method=method)
 
     def __repr__(self) -> str:
