@@ -246,6 +246,9 @@ MALFORMED: list[tuple[str, list[bytes]]] = [
     ("text that is not UTF-8", [b"\x83\xa1v\x01\xa2op\xa4ping\xa2id\xa2\xff\xfe"]),
     ("a length that lies", [b"\x83\xa1v\x01\xa2id\x01\xa2op\xdd\xff\xff\xff\xff"]),
     ("nested 33 deep", [_header(args=json.loads("[" * 32 + "]" * 32))]),
+    ("an option that is no plain value", [msgpack.packb(
+        {"v": 1, "op": "hello", "id": 1, "options": {"arch": json.loads("[" * 30 + "]" * 30)}}
+    )]),
     ("a negative deadline", [_header(deadline=-1.0)]),
     ("a deadline that is not a number", [_header(deadline=math.nan)]),
     ("an array larger than its buffer", [_header(args=[_ext(1, ["f32", [3], "C", 0])]), bytes(8)]),

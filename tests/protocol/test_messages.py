@@ -39,6 +39,9 @@ def test_a_message_is_checked_when_it_is_made() -> None:
     for make in (
         lambda: Ping(id="x" * 201),
         lambda: Hello(id=1, lease=-1.0),
+        lambda: Hello(id=1, options={"arch": ["cpu"]}),
+        lambda: Hello(id=1, options={"arch": NAME}),
+        lambda: Hello(id=1, options={1: "cpu"}),  # type: ignore[dict-item]
         lambda: Run(id=1, target=NAME, deadline=float("nan")),
         lambda: Fetch(id=1, target=NAME, form="spam"),
         lambda: Fetch(id=1, target=NAME, flat=(2, 1)),

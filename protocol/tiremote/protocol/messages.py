@@ -102,6 +102,10 @@ class Hello(Request):
     def __post_init__(self) -> None:
         Request.__post_init__(self)
         _seconds("lease", self.lease)
+        for name, value in self.options.items():
+            # They are handed on by the front, which nothing that came may bring down.
+            if not isinstance(name, str) or not isinstance(value, bool | int | float | str | None):
+                raise ProtocolError(f"an option is a name and nil, a boolean, a number or text; {shown(value)} came")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
