@@ -160,12 +160,37 @@ class Bye(Request):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compile(EngineRequest):
-    """Loads ``source`` as the unit of that name, or as the next free ``kernel_N``."""
+    """Loads ``source`` as the unit of that name, or as the next free ``kernel_N``.
+
+    ``keep``: fields, ndarrays and objects whose declaration did not change go on with their contents.
+    """
 
     op: ClassVar[str] = "compile"
 
     source: str
     unit: str | None = None
+    keep: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rollback(EngineRequest):
+    """Loads the text that ``unit`` had as ``version`` again, as a new version: the same transaction as `Compile`."""
+
+    op: ClassVar[str] = "rollback"
+
+    unit: str
+    version: int
+    keep: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class History(Request):
+    """The versions of ``unit`` that are remembered, oldest first; with ``version`` that one alone, with its text."""
+
+    op: ClassVar[str] = "history"
+
+    unit: str
+    version: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -311,6 +336,7 @@ OPS: Mapping[str, type[Request]] = {
     cls.op: cls
     for cls in (
         Hello, Ping, Status, Describe, Interrupt, Cancel, Bye, Compile, Run, Put, Alloc, Fetch, Cleanup,
+        History, Rollback,
     )
 }  # fmt: skip
 

@@ -44,25 +44,64 @@ class Definition:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """What a load did to one name that code is behind: a kernel, func, function or class.
+
+    ``status`` is ``added``, ``removed``, ``changed`` (its own text), ``rebuilt`` (something it uses changed, named in
+    ``because``) or ``unchanged``. ``unit`` is another one's where that was rebuilt. ``seconds`` is what compiling it for
+    its last call's types took, 0 where it was not compiled.
+    """
+
+    name: str
+    status: str
+    unit: str
+    because: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Receipt:
-    """What a load did. ``seconds`` is the worker's time; ``version`` counts from 1 for each unit."""
+    """What a load did. ``seconds`` is the worker's time; ``version`` counts from 1 for each unit.
+
+    ``previous`` is the version that was replaced. ``kept`` names the fields, ndarrays and objects that go on with their
+    contents, ``reset`` those that were declared anew. ``lines_added`` and ``lines_removed`` are a diff's. ``memory`` is
+    the engine's resident bytes afterwards.
+    """
 
     unit: str
     version: int
+    previous: int | None = None
     unchanged: bool = False
     definitions: tuple[Definition, ...] = ()
     removed: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
+    kept: tuple[str, ...] = ()
+    reset: tuple[str, ...] = ()
+    lines_added: int = 0
+    lines_removed: int = 0
     warnings: tuple[str, ...] = ()
     seconds: float = 0.0
+    memory: int | None = None
 
     def __str__(self) -> str:
         shown = ", ".join(map(str, self.definitions)) or "nothing that can be called"
         tail = " unchanged" if self.unchanged else ""
         lines = [f"{self.unit} version {self.version}{tail}: {shown} ({self.seconds * 1e3:.0f} ms)"]
-        if self.removed:
-            lines.append(f"  no longer there: {', '.join(self.removed)}")
+        for status in ("changed", "rebuilt", "removed"):
+            names = [_told(each, self.unit) for each in self.changes if each.status == status]
+            if names:
+                lines.append(f"  {status}: {', '.join(names)}")
+        if self.kept:
+            lines.append(f"  kept: {', '.join(self.kept)}")
+        if self.reset:
+            lines.append(f"  made anew: {', '.join(self.reset)}")
         lines += [f"  warning: {text}" for text in self.warnings]
         return "\n".join(lines)
+
+
+def _told(change: Change, unit: str) -> str:
+    name = change.name if change.unit == unit else f"{change.unit}.{change.name}"
+    return f"{name} (because of {', '.join(change.because)})" if change.because else name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,3 +174,16 @@ class Description:
     units: tuple[UnitHolding, ...] = ()
     arrays: tuple[ArrayHolding, ...] = ()
     nbytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnitVersion:
+    """One version in a unit's history. ``loaded_at`` is seconds since 1970; ``source`` is there where it was asked for."""
+
+    version: int
+    loaded_by: str | int | None = None
+    loaded_at: float = 0.0
+    source_bytes: int = 0
+    lines_added: int = 0
+    lines_removed: int = 0
+    source: str | None = None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tiremote.protocol.messages import RequestId
-from tiremote.protocol.receipts import ArrayHolding, Summary
+from tiremote.protocol.receipts import ArrayHolding, Summary, UnitVersion
 from tiremote.protocol.values import Handle, WireArray
 
 
@@ -156,3 +156,12 @@ class CleanupResult:
     units: tuple[str, ...] = ()
     handles: tuple[str, ...] = ()
     nbytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistoryResult:
+    """``current`` is the version that is loaded."""
+
+    unit: str
+    current: int
+    versions: tuple[UnitVersion, ...] = ()
