@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 from tiremote.protocol.codec import decode_reply, encode
-from tiremote.protocol.error_wire import error_data_to_wire
+from tiremote.protocol.error_wire import error_to_wire
 from tiremote.protocol.errors import TiremoteError
 from tiremote.protocol.messages import Compile, Event, Failure, Hello, Ok, Reply, Request, Run
 from tiremote.protocol.packing import pack
@@ -140,7 +140,7 @@ class FrontBench:
     def failed(self, work: tuple[int, Work], error: TiremoteError, poisoned: str | None = None) -> None:
         """The engine reports an error."""
         number, message = work
-        body = pack([error.code, error.message, error_data_to_wire(error)], [])
+        body = pack(list(error_to_wire(error)), [])
         self.front.on_engine(number, Done(key=message.key, ok=False, body=body, poisoned=poisoned), [], self.now)
         self.pump()
 

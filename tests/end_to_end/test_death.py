@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from real_worker import PATIENCE, RawSession, RealWorker
-from tiremote.protocol.errors import DeadlineExceeded, EngineCrashed, Interrupted, StaleHandle
+from tiremote.protocol.errors import DeadlineExceeded, EngineCrashed, Interrupted, KernelRuntimeError, StaleHandle
 from tiremote.protocol.messages import Cancel, Event, Interrupt, Status
 
 SOURCE = """
@@ -47,6 +47,9 @@ def kill(number):
 
 def leave(code):
     os._exit(code)
+
+def complain():
+    raise OSError("no file " + chr(0xDCFF))
 
 def wait_for_ever():
     print("waiting")
@@ -110,6 +113,14 @@ def test_a_far_index_kills_the_engine_and_nothing_else(worker: RealWorker, loade
             assert caught.value.signal == "SIGSEGV"
         works(loaded)
         assert other.fetch(kept).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_an_error_that_utf8_does_not_hold_costs_no_engine(loaded: RawSession) -> None:
+    """Python names a file of undecodable bytes with lone surrogates; the array is still there afterwards."""
+    x = loaded.put(np.arange(3, dtype=np.float32))
+    with pytest.raises(KernelRuntimeError, match=r"no file \\udcff"):
+        loaded.run("complain", unit="sim")
+    assert loaded.fetch(x).tolist() == [0, 1, 2]
 
 
 def test_an_engine_that_exits_is_reported_with_its_code(loaded: RawSession) -> None:

@@ -131,6 +131,13 @@ def test_a_message_that_utf8_does_not_hold_still_arrives() -> None:
     assert over_the_wire(KernelRuntimeError("no file \udcff", type="OSError")).message == r"no file \udcff"
 
 
+def test_data_that_utf8_does_not_hold_still_arrives() -> None:
+    """Likewise the names that an error carries, in a tuple too."""
+    arrived = over_the_wire(UnknownName("no such name", name="\udcff", known=("a", "\udcfe")))
+    assert isinstance(arrived, UnknownName)
+    assert (arrived.name, arrived.known) == (r"\udcff", ("a", r"\udcfe"))
+
+
 def test_an_error_takes_no_data_that_it_does_not_carry() -> None:
     """A misspelt attribute is a TypeError where the error is made."""
     with pytest.raises(TypeError, match="sinal"):

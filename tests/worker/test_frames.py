@@ -15,7 +15,7 @@ from tiremote.protocol.errors import (
     Refused,
     TiremoteError,
 )
-from tiremote.worker.engine.frames import is_out_of_memory, is_poisoned, load_error, run_error
+from tiremote.worker.engine.frames import is_out_of_memory, load_error, poison_in, run_error
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.engine.source import read_source, withdraw
 
@@ -216,10 +216,17 @@ def test_our_own_errors_pass() -> None:
 )
 def test_what_a_device_error_means(error: Exception, poisoned: bool, memory: bool) -> None:
     """A lost device means a new process; exhausted memory does not."""
-    assert is_poisoned(error) is poisoned
+    assert (poison_in(error) is not None) is poisoned
     assert is_out_of_memory(error) is memory
     assert isinstance(run_error(error), OutOfMemory) is memory
     assert isinstance(load_error(error), OutOfMemory) is memory
+
+
+def test_a_lost_device_behind_an_error_is_found() -> None:
+    """The user's own exception may hide the device's, say nothing itself, and quote the line in the middle."""
+    error = KeyError()
+    error.__cause__ = RuntimeError("a launch failed\n  [x.cpp] CUDA_ERROR_ILLEGAL_ADDRESS: an illegal\nat exit")
+    assert poison_in(error) == "[x.cpp] CUDA_ERROR_ILLEGAL_ADDRESS: an illegal"
 
 
 def test_a_missing_module_is_named() -> None:

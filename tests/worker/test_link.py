@@ -19,6 +19,7 @@ from tiremote.protocol.results import EngineInfo
 from tiremote.protocol.values import Handle
 from tiremote.worker.link import (
     INLINE_BYTES,
+    MARKER,
     Changes,
     Channel,
     Done,
@@ -33,7 +34,6 @@ from tiremote.worker.link import (
     Work,
     make_link,
     marker,
-    read_marker,
 )
 from tiremote.worker.segments import make_segment, map_segment
 
@@ -197,13 +197,15 @@ def test_the_page_is_one_for_both_ends(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", [0, 1, 2**64 - 1])
 def test_a_marker_reads_back(key: int) -> None:
     """A marker holds its key in a fixed number of bytes."""
-    assert read_marker(marker(key)) == key
+    found = MARKER.fullmatch(marker(key))
+    assert found is not None
+    assert int(found[1], 16) == key
 
 
 @pytest.mark.parametrize("data", [b"", b"\x1e", marker(1)[:-1], marker(1)[:-1] + b"x", b"\x1ezzzzzzzzzzzzzzzz\x1e"])
 def test_what_is_no_marker_is_none(data: bytes) -> None:
     """Bytes that a user prints are not taken for one."""
-    assert read_marker(data) is None
+    assert MARKER.fullmatch(data) is None
 
 
 def test_the_engines_socket_is_a_plain_one() -> None:

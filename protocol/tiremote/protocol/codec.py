@@ -8,7 +8,7 @@ from typing import Any
 
 import msgpack
 
-from tiremote.protocol.error_wire import error_data_to_wire, error_from_wire
+from tiremote.protocol.error_wire import error_from_wire, error_to_wire
 from tiremote.protocol.errors import PayloadTooLarge, ProtocolError, TiremoteError, VersionMismatch, shown
 from tiremote.protocol.messages import (
     OLDEST_VERSION,
@@ -146,9 +146,8 @@ def check_buffers(buffers: Sequence[Buffer], limits: Limits) -> int:
 
 def failure(request: RequestId | None, error: TiremoteError, timing: Timing | None = None) -> Failure:
     """The reply that carries an error."""
-    # The message may quote a user's exception, and hold what UTF-8 does not.
-    message = error.message.encode("utf-8", "backslashreplace").decode()
-    return Failure(id=request, code=error.code, message=message, data=error_data_to_wire(error), timing=timing)
+    code, message, data = error_to_wire(error)
+    return Failure(id=request, code=code, message=message, data=data, timing=timing)
 
 
 def error_of(reply: Failure) -> TiremoteError:

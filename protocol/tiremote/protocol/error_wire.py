@@ -47,15 +47,23 @@ def _thaw(name: str, value: Any) -> Any:
     return value
 
 
-def error_data_to_wire(error: TiremoteError) -> dict[str, Any]:
-    """`TiremoteError.data` in plain msgpack types."""
-    return {name: _freeze(name, value) for name, value in error.data().items() if value is not None}
+def error_to_wire(error: TiremoteError) -> tuple[str, str, dict[str, Any]]:
+    """Code, message and `TiremoteError.data`, in plain msgpack types."""
+    data = {name: _freeze(name, value) for name, value in error.data().items() if value is not None}
+    return error.code, _text(error.message), data
 
 
 def _freeze(name: str, value: Any) -> Any:
     if name in _FRAMES:
-        return [{field: getattr(frame, field) for field, _ in _FRAME_FIELDS} for frame in value]
-    return list(value) if isinstance(value, tuple) else value
+        return [{field: _freeze(field, getattr(frame, field)) for field, _ in _FRAME_FIELDS} for frame in value]
+    if isinstance(value, tuple):
+        return [_freeze("", one) for one in value]
+    return _text(value) if isinstance(value, str) else value
+
+
+def _text(text: str) -> str:
+    # It may quote a user's exception, and hold what UTF-8 does not.
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 _FRAME_FIELDS: tuple[tuple[str, type], ...] = (

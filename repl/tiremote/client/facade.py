@@ -88,8 +88,8 @@ class Facade:
         if dtype in _DTYPES:
             return DType(dtype)
         raise AttributeError(
-            f"gpu.ti has no {name!r}: it has {', '.join(_DTYPES)}, ndarray, field, Vector, Matrix, types, math and sync; "
-            "the rest of Taichi is for source that compile_and_load() sends"
+            f"gpu.ti has no {name!r}: it has {', '.join(_DTYPES)}, ndarray, field, Vector, Matrix, types, math and "
+            "sync; the rest of Taichi is for source that compile_and_load() sends"
         )
 
     def __dir__(self) -> list[str]:

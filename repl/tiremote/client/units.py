@@ -49,9 +49,12 @@ class RemoteUnit:
             return RemoteKernel(directory.exchange, Name(unit=self._unit, name=name), definition)
         # Data stays what it is when a newer unit is loaded: pinned to the unit that defines it now.
         target = Name(unit=unit, name=name)
-        if definition.kind in ("field", "ndarray"):
-            return array_proxy(directory.exchange, target, definition.kind, definition.meta)
         exchange = directory.exchange
+        if definition.kind in ("field", "ndarray"):
+            if "dtype" in definition.meta:
+                return array_proxy(exchange, target, definition.kind, definition.meta)
+            # Placed after its source was loaded, or a field of structs or of numbers of odd widths.
+            return thawed(exchange, exchange.call(Fetch(id="", target=target, form="handle"), FetchResult).handle)
         try:
             result = exchange.call(Fetch(id="", target=target), FetchResult)
         except PayloadTooLarge:
@@ -149,6 +152,15 @@ class RemoteKernel(Remote):
     def with_options(self, *, deadline: float | None = None) -> RemoteKernel:
         """The same, with a limit in seconds on how long each run may take: `DeadlineExceeded` above it."""
         return RemoteKernel(self._exchange, self._target, self._definition, method=self._method, deadline=deadline)
+
+    def __getattr__(self, name: str) -> RemoteKernel:
+        """What lies inside a class or an object, such as a static method, or ``solar.x.to_numpy``."""
+        is_class = self._definition is not None and self._definition.kind == "class"
+        if name.startswith("_") or not (is_class or self._method):
+            raise AttributeError(f"{self!r} has no attribute {name!r}")
+        if isinstance(self._target, Name):
+            return RemoteKernel(self._exchange, Name(unit=self._target.unit, name=f"{self._target.name}.{name}"))
+        return RemoteKernel(self._exchange, self._target, method=f"{self._method}.{name}", deadline=self._deadline)
 
     @property
     def definition(self) -> Definition | None:

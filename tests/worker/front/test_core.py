@@ -25,6 +25,7 @@ from tiremote.protocol.packing import pack
 from tiremote.protocol.results import Limits
 from tiremote.protocol.values import Name, wire_array
 from tiremote.worker.front.settings import Settings
+from tiremote.worker.link import Ready
 
 
 def test_hello_opens_a_session_on_the_spare_and_makes_another(bench: FrontBench) -> None:
@@ -287,11 +288,41 @@ def test_a_session_outlives_its_client_by_its_lease_and_not_longer(bench: FrontB
     assert bench.error(bench.ask(Hello(id="late", token=token))).code == "unknown-name"
 
 
+def test_a_lease_shorter_than_an_engines_start_does_not_swallow_hello() -> None:
+    """Hello is answered when its engine is ready, and only then may the session run out."""
+    bench = FrontBench(ready=False)
+    request = bench.ask(Hello(id=1, lease=0.1))
+    bench.wait(5.0)
+    assert bench.replies(request) == []
+    for _ in ("prepared", "open"):
+        bench.front.on_engine(1, Ready(info=INFO), [], bench.now)
+        bench.pump()
+    assert bench.result(request)["lease"] == 0.1
+    bench.wait(5.0)
+    assert bench.result(bench.ask(Status(id="s")))["sessions"] == 0
+
+
+def test_a_hello_that_waits_is_answered_when_its_session_ends(bench: FrontBench) -> None:
+    """Somebody else of the session, or a drain, may end it while its engine is being replaced."""
+    token = bench.hello(session="lab")
+    bench.ready = False
+    bench.die(1)
+    waiting = bench.ask(Hello(id="waiting", session="lab"))
+    assert bench.replies(waiting) == []
+    bench.ask(Bye(id="b", token=token, end=True))
+    assert bench.error(waiting).code == "interrupted"
+    late = bench.ask(Hello(id="late", session="other"))
+    bench.front.drain(bench.now)
+    bench.wait(Settings().drain + 0.1)
+    assert bench.error(late).code == "interrupted"
+
+
 def test_a_lease_does_not_end_a_running_job(bench: FrontBench) -> None:
     """Work that takes longer than the lease is not thrown away."""
     token = bench.hello(lease=10.0)
     request = bench.run(token)
     bench.wait(100.0)
+    assert bench.front.next_deadline(bench.now) is None
     bench.done(bench.work[0])
     assert bench.result(request) == {"value": None, "written": []}
 
@@ -355,8 +386,6 @@ def test_a_drain_that_takes_too_long_ends_what_runs(bench: FrontBench) -> None:
 
 def test_an_engine_that_cannot_start_with_the_options_fails_hello(bench: FrontBench) -> None:
     """Hello is answered with the reason, and no half-open session stays."""
-    from tiremote.worker.link import Ready
-
     bench.ready = False
     request = bench.ask(Hello(id=1, options={"arch": "cuda"}))
     bench.front.on_engine(1, Ready(failure=["refused", "no cuda here", {}]), [], bench.now)

@@ -61,3 +61,11 @@ def test_the_stream_is_cut_at_its_markers_however_it_is_read(size: int) -> None:
         for key, piece in cut.feed(data[start : start + size]):
             found[key] = found.get(key, b"") + piece
     assert found == {0: b"earlylate", 1: b"one\x1e", 3: b"three"}
+
+
+def test_a_flood_of_the_markers_first_character_is_cheap_and_arrives() -> None:
+    """A user who prints that character a million times keeps the front no busier than any other."""
+    data = b"\x1e\n" * 30_000 + b"\x1eabc\n"
+    cut = Demultiplexer()
+    assert list(cut.feed(marker(1) + data)) == [(1, data)]
+    assert list(cut.feed(marker(2))) == []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import socket
 import struct
 from collections import deque
@@ -302,14 +303,9 @@ def marker(key: int) -> bytes:
     return b"\x1e%016x\x1e" % key
 
 
-def read_marker(data: bytes) -> int | None:
-    """The key of a whole marker, else None."""
-    if len(data) != MARKER_BYTES or data[:1] != b"\x1e" or data[-1:] != b"\x1e":
-        return None
-    try:
-        return int(data[1:-1], 16)
-    except ValueError:
-        return None
+#: A whole marker, and one whose end has not been read yet.
+MARKER = re.compile(rb"\x1e([0-9a-f]{16})\x1e")
+MARKER_BEGUN = re.compile(rb"\x1e[0-9a-f]{0,16}\Z")
 
 
 def make_link() -> tuple[Channel, socket.socket]:

@@ -59,9 +59,14 @@ def without_colours(text: str) -> str:
     return _ANSI.sub("", text)
 
 
-def is_poisoned(error: BaseException) -> bool:
-    """Whether the device is lost to this process, so that the process must be replaced."""
-    return any(_POISON.search(_text(each)) and not _MEMORY.search(_text(each)) for each in _chain(error))
+def poison_in(error: BaseException) -> str | None:
+    """The line that says that the device is lost to this process, which must be replaced then; else None."""
+    for text in map(_text, _chain(error)):
+        if not _MEMORY.search(text):
+            for line in text.splitlines():
+                if _POISON.search(line):
+                    return line.strip()
+    return None
 
 
 def is_out_of_memory(error: BaseException) -> bool:

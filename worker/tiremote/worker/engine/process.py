@@ -12,12 +12,12 @@ import traceback
 from typing import Any
 
 from tiremote.protocol.codec import read_header, request_from_header
-from tiremote.protocol.error_wire import error_data_to_wire
+from tiremote.protocol.error_wire import error_to_wire
 from tiremote.protocol.errors import EngineCrashed, InternalError, Interrupted, TiremoteError
 from tiremote.protocol.messages import EngineRequest
 from tiremote.protocol.packing import pack
 from tiremote.protocol.results import EngineInfo, Limits
-from tiremote.worker.engine.frames import is_poisoned, run_error
+from tiremote.worker.engine.frames import poison_in, run_error
 from tiremote.worker.engine.nudges import Nudges, Stopped
 from tiremote.worker.engine.output import EngineOutput
 from tiremote.worker.engine.runtime import TaichiRuntime
@@ -70,7 +70,7 @@ class EngineProcess:
                 raise AssertionError("an initialised runtime has told what it runs on")
             return Ready(info=EngineInfo(runtime=info.name, version=info.version, arch=info.arch, device=info.device))
         except Exception as error:
-            return Ready(failure=_told(self._typed(error)))
+            return Ready(failure=list(error_to_wire(self._typed(error))))
 
     def _open(self, message: Open) -> None:
         ready = self._init(message.options)
@@ -88,7 +88,7 @@ class EngineProcess:
         if message.key in self._page.withdrawn:
             # Its client has its answer; this one only keeps the order.
             gone = Interrupted("withdrawn before it began")
-            self._channel.send(Done(key=message.key, ok=False, body=pack(_told(gone), [])))
+            self._channel.send(Done(key=message.key, ok=False, body=_packed(gone)))
             return
         service = self._the_service()
 
@@ -119,11 +119,13 @@ class EngineProcess:
             body = pack(serve(), buffers)
             ok = True
         except BaseException as error:
-            poisoned = self._poison(error)
+            poison = poison_in(error)
+            poisoned = None if poison is None else f"lost its device ({poison})"
             buffers = []
-            body = pack(_told(self._typed(error)), [])
+            body = _packed(self._typed(error))
             ok = False
-            self._recover()
+            # Whatever was left half done must not spoil the next request.
+            self._runtime.leave_kernel()
         self._output.flush()
         done = Done(
             key=key,
@@ -138,20 +140,13 @@ class EngineProcess:
             self._channel.send(done, buffers)
         except TiremoteError as error:
             # No memory for the result's segment: nothing of it was sent.
-            self._channel.send(Done(key=key, ok=False, body=pack(_told(error), []), changes=service.changes()))
-
-    def _recover(self) -> None:
-        """Whatever was left half done by a failed request must not spoil the next."""
-        self._runtime.leave_kernel()
-
-    def _poison(self, error: BaseException) -> str | None:
-        return f"lost its device ({str(error).strip().splitlines()[0]})" if is_poisoned(error) else None
+            self._channel.send(Done(key=key, ok=False, body=_packed(error), changes=service.changes()))
 
     def _typed(self, error: BaseException) -> TiremoteError:
         if isinstance(error, Stopped | KeyboardInterrupt):
             return Interrupted("stopped on demand; everything is as the code left it")
-        if is_poisoned(error):
-            return EngineCrashed(str(error).strip().splitlines()[0])
+        if (poison := poison_in(error)) is not None:
+            return EngineCrashed(poison)
         try:
             return run_error(error, self._runtime)
         except Exception:
@@ -160,8 +155,8 @@ class EngineProcess:
             return InternalError(f"{type(error).__name__} inside the worker: {error}; see the worker's log")
 
 
-def _told(error: TiremoteError) -> list[Any]:
-    return [error.code, error.message, error_data_to_wire(error)]
+def _packed(error: TiremoteError) -> bytes:
+    return pack(list(error_to_wire(error)), [])
 
 
 def die_with(front: int) -> None:

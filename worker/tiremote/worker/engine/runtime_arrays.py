@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tiremote.protocol.dtypes import DTYPES
-from tiremote.protocol.errors import UnsupportedType
+from tiremote.protocol.errors import Refused, UnsupportedType
 from tiremote.worker.engine.signature import (
     ArrayMeta,
     ArrayType,
@@ -142,12 +142,17 @@ class ArrayRuntime:
     # Arrays -------------------------------------------------------------------------------------------------
 
     def array_meta(self, value: Any) -> ArrayMeta:
-        """What an ndarray or a field is. Raises `UnsupportedType` for struct fields and quantised dtypes."""
+        """What an ndarray or a field is.
+
+        Raises `UnsupportedType` for struct fields and quantised dtypes, `Refused` for a field without a place.
+        """
         found = value.__dict__.get(_META)
         if found is not None:
             return found  # type: ignore[no-any-return]
         if self.is_struct_field(value):
             raise UnsupportedType("a struct field is no single array: name one of its members")
+        if not self.is_ndarray(value) and value.vars[0].ptr.snode() is None:
+            raise Refused("the field has no place yet: declare it with a shape, or place it under ti.root")
         if self.is_ndarray(value):
             element_shape = tuple(value.element_shape)
         elif isinstance(value, self.lang("matrix").MatrixField):

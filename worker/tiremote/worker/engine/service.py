@@ -104,7 +104,7 @@ class Service:
     def _run(self, request: Run) -> RunResult:
         target = self._resolve(request.target)
         if request.method is not None:
-            target = self._attribute(target, request.method, str(request.target))
+            target = self._attribute(target, request.method, _shown(request.target, target))
         args = [self._argument(value) for value in request.args]
         kwargs = {name: self._argument(value) for name, value in request.kwargs.items()}
         if self._runtime.is_kernel(target) or self._runtime.is_bound_kernel(target):
@@ -113,7 +113,10 @@ class Service:
         elif callable(target):
             call = bind_function(target, args, kwargs)
         else:
-            raise KernelArgumentError(f"{request.target} is a {type(target).__name__}, which cannot be called")
+            raise KernelArgumentError(
+                f"{request.method or _shown(request.target, target)} is a {type(target).__name__}, "
+                "which cannot be called: call a function of the source that returns it"
+            )
         started = self._clock()
         value = call.launch()
         self._runtime.sync()
@@ -194,7 +197,7 @@ class Service:
             return FetchResult(summary=self._arrays.summary(target))
         if self._arrays.kind(target) == "object":
             if request.region is not None or request.flat is not None:
-                raise KernelArgumentError(f"{request.target} is a {type(target).__name__}: it has no parts to fetch")
+                raise KernelArgumentError(f"{_shown(request.target, target)} is no array: it has no parts to fetch")
             return FetchResult(value=self._sent(to_plain(target, self._runtime)))
         self._check_size(target, request)
         return FetchResult(value=self._arrays.read(target, request.region, request.flat))
@@ -207,7 +210,7 @@ class Service:
             size = max(request.flat[1] - request.flat[0], 0) * self._arrays.meta(target).itemsize
         if size > limit:
             raise PayloadTooLarge(
-                f"{request.target} has {size} bytes, at most {limit} go in one answer: fetch flat ranges",
+                f"{_shown(request.target, target)} has {size} bytes, at most {limit} go in one answer: fetch flat ranges",
                 size=size,
                 limit=limit,
             )
@@ -292,6 +295,11 @@ class Service:
                     raise
                 raise UnknownName(f"{where or 'the unit'} has no {dotted!r}: {error}", name=dotted) from None
         return value
+
+
+def _shown(ref: Ref, value: Any) -> str:
+    """A target in an error: its name, or what kind of thing a handle stands for."""
+    return str(ref) if isinstance(ref, Name) else f"the {type(value).__name__}"
 
 
 def _inside(value: Any, resolve: Callable[[Ref], Any]) -> Any:

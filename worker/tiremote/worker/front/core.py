@@ -323,7 +323,7 @@ class Front:
         self._sessions.expire(now)
         if self._drain_until is None:
             return
-        busy = any(session.running() or session.queue for session in self._sessions)
+        busy = any(session.is_awaited() for session in self._sessions)
         if now >= self._drain_until:
             for session in self._sessions:
                 self._sessions.end(session, now)

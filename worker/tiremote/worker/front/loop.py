@@ -12,7 +12,7 @@ from collections.abc import Callable
 import psutil
 import zmq
 
-from tiremote.protocol.codec import failure
+from tiremote.protocol.error_wire import error_to_wire
 from tiremote.protocol.errors import OutOfMemory
 from tiremote.protocol.packing import pack
 from tiremote.worker.front.core import Front
@@ -256,8 +256,7 @@ class Loop:
         except OutOfMemory as error:
             if not isinstance(effect.message, Work):
                 raise
-            answer = failure(None, error)
-            body = pack([answer.code, answer.message, answer.data], [])
+            body = pack(list(error_to_wire(error)), [])
             self._front.on_engine(effect.engine, Done(key=effect.message.key, ok=False, body=body), [], self._clock())
         self._flush(engine)
 

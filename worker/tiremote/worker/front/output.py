@@ -6,7 +6,7 @@ import codecs
 from collections.abc import Iterator
 from typing import Literal
 
-from tiremote.worker.link import MARKER_BYTES, read_marker
+from tiremote.worker.link import MARKER, MARKER_BEGUN, MARKER_BYTES
 
 Stream = Literal["stdout", "stderr"]
 
@@ -76,20 +76,13 @@ class Demultiplexer:
         data = self._rest + data
         self._rest = b""
         start = 0
-        while (end := data.find(b"\x1e", start)) >= 0:
-            piece = data[end : end + MARKER_BYTES]
-            key = read_marker(piece)
-            if key is None and len(piece) == MARKER_BYTES:
-                # Somebody printed that character.
-                end += 1
-                yield self._key, data[start:end]
-                start = end
-                continue
-            if end > start:
-                yield self._key, data[start:end]
-            if key is None:
-                self._rest = piece
-                return
-            self._key, start = key, end + MARKER_BYTES
-        if start < len(data):
-            yield self._key, data[start:]
+        # Somebody may print the markers' first character, a million times: only whole markers cost anything.
+        for found in MARKER.finditer(data):
+            if found.start() > start:
+                yield self._key, data[start : found.start()]
+            self._key, start = int(found[1], 16), found.end()
+        begun = MARKER_BEGUN.search(data, max(start, len(data) - MARKER_BYTES + 1))
+        end = begun.start() if begun else len(data)
+        self._rest = data[end:]
+        if start < end:
+            yield self._key, data[start:end]

@@ -55,7 +55,7 @@ class Scheduler:
         self.crashes = 0
 
     def release(self, session: Session, now: float) -> None:
-        """Ends a session's engine and answers its jobs."""
+        """Ends a session's engine and answers its jobs, and those who said hello and wait for it."""
         gone = Interrupted("the session was ended")
         engine, session.engine = session.engine, None
         jobs = [mourned.job for mourned in session.mourning] + list(session.queue)
@@ -68,6 +68,7 @@ class Scheduler:
         session.mourning.clear()
         for job in jobs:
             self._answers.job_failed(job, gone)
+        self._on_open(session, gone)
 
     # ------------------------------------------------------------ jobs
 

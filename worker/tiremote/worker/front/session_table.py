@@ -76,7 +76,7 @@ class SessionTable:
         empty = [
             session
             for session in self._sessions.values()
-            if not (session.units or session.arrays or session.queue or session.running() or session.welcomes)
+            if not (session.units or session.arrays or session.is_awaited())
             and now - session.last_seen > self._settings.attached
         ]
         if not empty:
@@ -116,9 +116,10 @@ class SessionTable:
     def expire(self, now: float) -> None:
         """Ends the sessions whose lease is over and that have nothing to do."""
         for session in self:
-            if now - session.last_seen > session.lease and not session.running() and not session.queue:
+            if now - session.last_seen > session.lease and not session.is_awaited():
                 self.end(session, now)
 
     def next_deadline(self) -> float | None:
         """When `expire` has something to do."""
-        return min((session.last_seen + session.lease for session in self._sessions.values()), default=None)
+        idle = (session for session in self._sessions.values() if not session.is_awaited())
+        return min((session.last_seen + session.lease for session in idle), default=None)

@@ -122,6 +122,10 @@ class Session:
         """What the engine is busy with."""
         return self.engine.inflight[0] if self.engine and self.engine.inflight else None
 
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for an answer of its engine."""
+        return bool(self.running() or self.queue or self.welcomes)
+
     def array_bytes(self) -> int:
         """Bytes of everything that is kept under a handle."""
         return sum(holding.nbytes for holding in self.arrays.values())
