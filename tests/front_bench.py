@@ -157,11 +157,19 @@ class FrontBench:
         self.front.on_exit(number, returncode, inflight[0].key if begun and inflight else 0, self.now)
         self.pump()
 
-    def load_unit(self, token: str, unit: str = "sim", source: str = "x = 1", **definition: Any) -> None:
+    def load_unit(
+        self, token: str, unit: str = "sim", source: str = "x = 1", version: int = 1, **definition: Any
+    ) -> Request:
         """A unit is compiled, with one definition."""
-        self.ask(Compile(id=next(self._ids), token=token, source=source, unit=unit))
+        request = self.ask(Compile(id=next(self._ids), token=token, source=source, unit=unit))
+        self.loaded_as(request, unit, version, **definition)
+        return request
+
+    def loaded_as(self, request: Request, unit: str, version: int, **definition: Any) -> None:
+        """The engine reports that the last job loaded a unit."""
         definitions = (Definition(**{"name": "step", "kind": "kernel", **definition}),)
-        self.done(self.work[-1], changes=Changes(units=(UnitHolding(unit=unit, version=1, definitions=definitions),)))
+        holding = UnitHolding(unit=unit, version=version, definitions=definitions, loaded_by=request.id)
+        self.done(self.work[-1], changes=Changes(units=(holding,)))
 
     def keep_array(self, token: str, handle: str = "s.1.1", label: str | None = None, nbytes: int = 40) -> None:
         """An array is made."""

@@ -46,6 +46,13 @@ _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 10_000, 30_000
 @click.option("--spares", default=1, show_default=True, type=click.IntRange(0, 16), help="Engines kept warm.")
 @click.option("--grace", default=0.5, show_default=True, help="Seconds that interrupted code has to stop by itself.")
 @click.option("--drain", default=30.0, show_default=True, help="Seconds that running work has after SIGTERM.")
+@click.option(
+    "--history",
+    default=Settings().history,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Versions of a unit that are remembered.",
+)
 @click.option("--until-eof", is_flag=True, help="End when standard input does: for a program that starts a worker.")
 @click.option("--log-level", default="warning", type=click.Choice(["debug", "info", "warning", "error"]))
 @click.version_option(WORKER_VERSION, prog_name="tiremote-worker")
@@ -61,6 +68,7 @@ def main(
     spares: int,
     grace: float,
     drain: float,
+    history: int,
     until_eof: bool,
     log_level: str,
 ) -> None:
@@ -76,6 +84,7 @@ def main(
         spares=spares,
         grace=grace,
         drain=drain,
+        history=history,
     )
     try:
         curve = _curve(keys, authorized)

@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version as package_version
 from typing import Any
 
-from tiremote.protocol.codec import check_buffers, id_in, read_header, request_from_header
+from tiremote.protocol.codec import check_buffers, encode, id_in, read_header, request_from_header
 from tiremote.protocol.errors import (
     Interrupted,
     PayloadTooLarge,
     Refused,
     TiremoteError,
     Unauthorized,
+    UnknownName,
     VersionMismatch,
 )
 from tiremote.protocol.messages import (
@@ -27,12 +28,15 @@ from tiremote.protocol.messages import (
     VERSION,
     Bye,
     Cancel,
+    Compile,
     Describe,
     EngineRequest,
     Hello,
+    History,
     Interrupt,
     Ping,
     Request,
+    Rollback,
     Status,
 )
 from tiremote.protocol.receipts import Description
@@ -40,6 +44,7 @@ from tiremote.protocol.results import (
     ByeResult,
     CancelResult,
     HelloResult,
+    HistoryResult,
     InterruptResult,
     Pong,
     WorkerStatus,
@@ -50,7 +55,7 @@ from tiremote.worker.front.output import Output, Stream
 from tiremote.worker.front.reports import description, session_status
 from tiremote.worker.front.scheduler import Scheduler, describe
 from tiremote.worker.front.session_table import SessionTable
-from tiremote.worker.front.sessions import Job, Seat, Session
+from tiremote.worker.front.sessions import Job, Seat, Session, Unit
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.link import Message
 
@@ -90,6 +95,7 @@ class Front:
             Interrupt: self._interrupt,
             Cancel: self._cancel,
             Bye: self._bye,
+            History: self._history,
         }
         self.scheduler.pool.fill()
 
@@ -149,12 +155,14 @@ class Front:
             self._answers.send(route, answer)
             return
         self._admit(request, seat.session, nbytes)
+        compiled = _as_compile(request, seat.session)
         job = Job(
             key=self.scheduler.new_key(),
             seat=seat,
             route=route,
             request=request,
-            header=bytes(memoryview(frames[0])),
+            header=bytes(memoryview(frames[0] if compiled is request else encode(compiled)[0])),
+            source=compiled.source if isinstance(compiled, Compile) else None,
             buffers=tuple(frames[1:]),
             nbytes=nbytes + memoryview(frames[0]).nbytes,
             received=now,
@@ -280,6 +288,11 @@ class Front:
     def _describe(self, _request: Describe, seat: Seat, _now: float) -> Description:
         return description(seat.session)
 
+    def _history(self, request: History, seat: Seat, _now: float) -> HistoryResult:
+        unit = _unit(seat.session, request.unit)
+        versions = unit.history.all() if request.version is None else (unit.history.get(request.version),)
+        return HistoryResult(unit=request.unit, current=unit.holding.version, versions=versions)
+
     def _interrupt(self, request: Interrupt, seat: Seat, now: float) -> InterruptResult:
         job = seat.session.running()
         if request.request is not None:
@@ -346,3 +359,29 @@ def _same_options(session: Session, request: Hello) -> None:
                 f"the session runs with {name}={session.options.get(name)!r}, not {value!r}: "
                 "use another session name, or leave the option out"
             )
+
+
+def _unit(session: Session, name: str) -> Unit:
+    try:
+        return session.units[name]
+    except KeyError:
+        known = tuple(session.units)
+        raise UnknownName(
+            f"there is no unit {name!r}; there are {', '.join(known) or 'none'}", name=name, known=known
+        ) from None
+
+
+def _as_compile(request: EngineRequest, session: Session) -> EngineRequest:
+    """What the engine is sent: a rollback is a compile of an earlier text, which only the front has."""
+    if not isinstance(request, Rollback):
+        return request
+    source = _unit(session, request.unit).history.get(request.version).source
+    return Compile(
+        id=request.id,
+        token=request.token,
+        events=request.events,
+        deadline=request.deadline,
+        source=source or "",
+        unit=request.unit,
+        keep=request.keep,
+    )

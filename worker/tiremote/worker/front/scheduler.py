@@ -16,9 +16,10 @@ from tiremote.protocol.errors import (
     TiremoteError,
 )
 from tiremote.protocol.packing import unpack
-from tiremote.protocol.receipts import Timing
+from tiremote.protocol.receipts import Timing, UnitHolding
 from tiremote.worker.front.answers import Answers
 from tiremote.worker.front.effects import Nudge, Withdraw
+from tiremote.worker.front.history import UnitHistory
 from tiremote.worker.front.output import Stream
 from tiremote.worker.front.pool import EnginePool
 from tiremote.worker.front.recovery import Recovery, ending, signal_name
@@ -206,7 +207,7 @@ class Scheduler:
         if engine.inflight and engine.inflight[0].started is None:
             engine.inflight[0].started = now
         if done.changes is not None:
-            _apply(session, done.changes, job)
+            _apply(session, done.changes, job, self._settings.history)
         timing = Timing(
             queue=(job.started or now) - job.received,
             compile=done.compile,
@@ -333,13 +334,26 @@ def _due(job: Job) -> float | None:
     return job.started + job.request.deadline
 
 
-def _apply(session: Session, changes: Changes, job: Job) -> None:
+def _hold(session: Session, holding: UnitHolding, job: Job, history: int) -> None:
+    """A unit was loaded by the job, or, with the text that it had, rebuilt because another was."""
+    before = session.units.get(holding.unit)
+    rebuilt = before is not None and before.holding.version == holding.version and holding.loaded_by != job.request.id
+    source = before.source if rebuilt and before is not None else job.source or ""
+    unit = Unit(
+        holding=holding, source=source, history=before.history if before else UnitHistory(holding.unit, history)
+    )
+    session.units[holding.unit] = unit
+    session.broken.pop(holding.unit, None)
+    if not rebuilt:
+        unit.history.add(holding.version, source, job.request.id)
+        session.units.move_to_end(holding.unit)
+
+
+def _apply(session: Session, changes: Changes, job: Job, history: int) -> None:
     for name in changes.dropped_units:
         session.units.pop(name, None)
     for holding in changes.units:
-        session.units[holding.unit] = Unit(holding=holding, source=getattr(job.request, "source", ""))
-        session.units.move_to_end(holding.unit)
-        session.broken.pop(holding.unit, None)
+        _hold(session, holding, job, history)
     for name in changes.dropped:
         session.arrays.pop(name, None)
     for array in changes.arrays:

@@ -11,6 +11,7 @@ from tiremote.protocol.messages import EngineRequest, Hello, RequestId
 from tiremote.protocol.receipts import ArrayHolding, UnitHolding
 from tiremote.protocol.results import EngineInfo
 from tiremote.worker.front.effects import Route
+from tiremote.worker.front.history import UnitHistory
 from tiremote.worker.front.output import Output
 from tiremote.worker.front.record import Record
 
@@ -41,6 +42,8 @@ class Job:
     nbytes: int
     received: float
     output: Output
+    #: The text that it loads, if it does.
+    source: str | None = None
     started: float | None = None
     seq: int = 0
     stop: Stopping | None = None
@@ -58,10 +61,11 @@ class Stopping:
 
 @dataclass(eq=False, kw_only=True, slots=True)
 class Unit:
-    """The text of a loaded unit, from which it is loaded again after a crash."""
+    """The text of a loaded unit, from which it is loaded again after a crash, and the texts it had before."""
 
     holding: UnitHolding
     source: str
+    history: UnitHistory
 
 
 EngineState = Literal["starting", "prepared", "opening", "serving", "leaving"]

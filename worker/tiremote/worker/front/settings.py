@@ -33,6 +33,8 @@ class Settings:
     reading: float = 0.02
     #: Bytes of output that one request may send.
     output_bytes: int = 1 << 20
+    #: Versions of a unit that are remembered.
+    history: int = 100
     #: Clients that one session remembers.
     seats: int = 64
     #: A client counts as attached when it was heard of this recently.

@@ -1,0 +1,104 @@
+"""Earlier versions of units: listed, shown, loaded again."""
+
+from __future__ import annotations
+
+from front_bench import FrontBench
+from tiremote.protocol.codec import read_header, request_from_header
+from tiremote.protocol.messages import Compile, Describe, History, Rollback
+from tiremote.protocol.receipts import UnitHolding
+from tiremote.worker.front.history import UnitHistory, line_changes
+from tiremote.worker.front.settings import Settings
+from tiremote.worker.link import Changes
+
+
+def test_versions_are_listed_with_what_each_changed(bench: FrontBench) -> None:
+    """The history tells who loaded each version and how many lines it added and removed."""
+    token = bench.hello()
+    first = bench.load_unit(token, source="a\nb\n")
+    second = bench.load_unit(token, source="a\nc\nd\n", version=2)
+    told = bench.result(bench.ask(History(id="h", token=token, unit="sim")))
+    assert told["current"] == 2
+    assert [
+        (one["version"], one["loaded_by"], one["lines_added"], one["lines_removed"]) for one in told["versions"]
+    ] == [
+        (1, first.id, 2, 0),
+        (2, second.id, 2, 1),
+    ]
+    assert all(one["source"] is None for one in told["versions"])
+
+
+def test_one_version_is_shown_with_its_text(bench: FrontBench) -> None:
+    """The text of an earlier version can be read."""
+    token = bench.hello()
+    bench.load_unit(token, source="first")
+    bench.load_unit(token, source="second", version=2)
+    told = bench.result(bench.ask(History(id="h", token=token, unit="sim", version=1)))
+    assert [one["source"] for one in told["versions"]] == ["first"]
+
+
+def test_a_rollback_compiles_the_earlier_text(bench: FrontBench) -> None:
+    """The engine is sent a compile of the old text, and what it loads is a new version of it."""
+    token = bench.hello()
+    bench.load_unit(token, source="first")
+    bench.load_unit(token, source="second", version=2)
+    request = bench.ask(Rollback(id="back", token=token, unit="sim", version=1, keep=False))
+    sent = request_from_header(read_header(bench.work[-1][1].header))
+    assert isinstance(sent, Compile)
+    assert (sent.id, sent.source, sent.unit, sent.keep) == ("back", "first", "sim", False)
+    bench.loaded_as(request, "sim", 3)
+    told = bench.result(bench.ask(History(id="h", token=token, unit="sim", version=3)))
+    assert (told["current"], told["versions"][0]["source"]) == (3, "first")
+    bench.die(1)
+    assert bench.loads[-1][1].source == "first"
+
+
+def test_a_version_or_unit_that_is_not_there_is_named(bench: FrontBench) -> None:
+    """A rollback to nothing says what there is, and nothing is sent to the engine."""
+    token = bench.hello()
+    bench.load_unit(token)
+    sent = len(bench.work)
+    error = bench.error(bench.ask(Rollback(id="a", token=token, unit="sim", version=9)))
+    assert (error.code, error.data["known"]) == ("unknown-name", ["1"])
+    error = bench.error(bench.ask(Rollback(id="b", token=token, unit="sun", version=1)))
+    assert (error.code, error.data["known"]) == ("unknown-name", ["sim"])
+    assert bench.error(bench.ask(History(id="c", token=token, unit="sun"))).code == "unknown-name"
+    assert len(bench.work) == sent
+
+
+def test_the_history_is_bounded() -> None:
+    """Beyond the limit the oldest versions are forgotten, the current one never."""
+    bench = FrontBench(Settings(history=3))
+    token = bench.hello()
+    for version in range(1, 6):
+        bench.load_unit(token, source=f"text {version}", version=version)
+    told = bench.result(bench.ask(History(id="h", token=token, unit="sim")))
+    assert [one["version"] for one in told["versions"]] == [3, 4, 5]
+    large = UnitHistory("sim", 100, max_bytes=10)
+    large.add(1, "x" * 8, None)
+    large.add(2, "y" * 20, None)
+    assert [one.version for one in large.all()] == [2]
+
+
+def test_a_unit_rebuilt_for_another_keeps_its_text_and_place(bench: FrontBench) -> None:
+    """When a load has other units executed anew, those are not the newest, and not taken for its text."""
+    token = bench.hello()
+    bench.load_unit(token, "user", source="uses helper")
+    bench.load_unit(token, "helper", source="first")
+    request = bench.ask(Compile(id="c", token=token, source="second", unit="helper"))
+    changes = Changes(
+        units=(
+            UnitHolding(unit="user", version=1, loaded_by=1),
+            UnitHolding(unit="helper", version=2, loaded_by=request.id),
+        )
+    )
+    bench.done(bench.work[-1], changes=changes)
+    assert bench.result(bench.ask(Describe(id="d", token=token)))["newest"] == "helper"
+    bench.die(1)
+    assert [(load.unit, load.source) for _, load in bench.loads] == [("user", "uses helper"), ("helper", "second")]
+
+
+def test_line_changes_count_as_a_diff_does() -> None:
+    """A changed line is one removed and one added."""
+    assert line_changes("", "a\nb") == (2, 0)
+    assert line_changes("a\nb\nc", "a\nx\nc") == (1, 1)
+    assert line_changes("a", "a") == (0, 0)
