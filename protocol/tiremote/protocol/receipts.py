@@ -48,8 +48,8 @@ class Change:
     """What a load did to one name that code is behind: a kernel, func, function or class.
 
     ``status`` is ``added``, ``removed``, ``changed`` (its own text), ``rebuilt`` (something it uses changed, named in
-    ``because``) or ``unchanged``. ``unit`` is another one's where that was rebuilt. ``seconds`` is what compiling it for
-    its last call's types took, 0 where it was not compiled.
+    ``because``) or ``unchanged``. ``unit`` is another one's where that was rebuilt. ``seconds`` is what compiling it
+    for its last call's types took, 0 where it was not compiled.
     """
 
     name: str
@@ -178,7 +178,7 @@ class Description:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnitVersion:
-    """One version in a unit's history. ``loaded_at`` is seconds since 1970; ``source`` is there where it was asked for."""
+    """One version in a unit's history. ``loaded_at`` is seconds since 1970; ``source`` comes where it was asked for."""
 
     version: int
     loaded_by: str | int | None = None

@@ -42,7 +42,7 @@ def test_a_rollback_compiles_the_earlier_text(bench: FrontBench) -> None:
     bench.load_unit(token, source="first")
     bench.load_unit(token, source="second", version=2)
     request = bench.ask(Rollback(id="back", token=token, unit="sim", version=1, keep=False))
-    sent = request_from_header(read_header(bench.work[-1][1].header))
+    sent = request_from_header(read_header(bench.work[-1][1].header, []))
     assert isinstance(sent, Compile)
     assert (sent.id, sent.source, sent.unit, sent.keep) == ("back", "first", "sim", False)
     bench.loaded_as(request, "sim", 3)

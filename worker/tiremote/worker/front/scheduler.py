@@ -339,10 +339,8 @@ def _hold(session: Session, holding: UnitHolding, job: Job, history: int) -> Non
     before = session.units.get(holding.unit)
     rebuilt = before is not None and before.holding.version == holding.version and holding.loaded_by != job.request.id
     source = before.source if rebuilt and before is not None else job.source or ""
-    unit = Unit(
-        holding=holding, source=source, history=before.history if before else UnitHistory(holding.unit, history)
-    )
-    session.units[holding.unit] = unit
+    known = before.history if before else UnitHistory(holding.unit, history)
+    unit = session.units[holding.unit] = Unit(holding=holding, source=source, history=known)
     session.broken.pop(holding.unit, None)
     if not rebuilt:
         unit.history.add(holding.version, source, job.request.id)
