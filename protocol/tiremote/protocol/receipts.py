@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -187,3 +188,7 @@ class UnitVersion:
     lines_added: int = 0
     lines_removed: int = 0
     source: str | None = None
+
+    def __str__(self) -> str:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.loaded_at))
+        return f"version {self.version}  {when}  +{self.lines_added} -{self.lines_removed} lines"

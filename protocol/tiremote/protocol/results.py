@@ -165,3 +165,6 @@ class HistoryResult:
     unit: str
     current: int
     versions: tuple[UnitVersion, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join(f"{'*' if one.version == self.current else ' '} {one}" for one in self.versions)

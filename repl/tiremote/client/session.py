@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import difflib
 import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -18,12 +19,13 @@ from tiremote.client.remote import Remote
 from tiremote.client.transfer import Progress
 from tiremote.client.units import RemoteKernel, RemoteObject, RemoteUnit
 from tiremote.protocol.errors import Refused, TiremoteError
-from tiremote.protocol.messages import Bye, Cleanup, Compile, Interrupt, Ping, RequestId, Status
+from tiremote.protocol.messages import Bye, Cleanup, Compile, History, Interrupt, Ping, RequestId, Rollback, Status
 from tiremote.protocol.receipts import Description, Receipt, Timing
 from tiremote.protocol.results import (
     ByeResult,
     CleanupResult,
     HelloResult,
+    HistoryResult,
     InterruptResult,
     Pong,
     WorkerStatus,
@@ -91,18 +93,59 @@ class Session:
 
     # Code
 
-    def compile_and_load(self, source: str, kernel_id: str | None = None, *, deadline: float | None = None) -> Receipt:
+    def compile_and_load(
+        self, source: str, kernel_id: str | None = None, *, keep: bool = True, deadline: float | None = None
+    ) -> Receipt:
         """Loads ``source`` under ``kernel_id``, replacing what was there, or under the next free ``kernel_N``.
 
-        ``deadline`` is in seconds of work. Raises `CompileError` (nothing is replaced then), `DeadlineExceeded`.
+        Fields, ndarrays and objects whose declaration did not change go on with their contents, unless ``keep`` is
+        False; what other units use of it is rebuilt with it. ``deadline`` is in seconds of work. Raises `CompileError`
+        (nothing is replaced then), `DeadlineExceeded`.
         """
         if not isinstance(source, str):
             raise TypeError(f"source is a string, not {type(source).__name__}")
-        request = Compile(id="", source=source, unit=kernel_id, deadline=deadline, events=self._exchange.events)
+        return self._load(
+            Compile(id="", source=source, unit=kernel_id, keep=keep, deadline=deadline, events=self._exchange.events)
+        )
+
+    def rollback(self, kernel_id: str, version: int, *, keep: bool = True, deadline: float | None = None) -> Receipt:
+        """Loads the text that a unit had as ``version`` again, as a new version: the same as a reload.
+
+        Raises `UnknownName` for a version that is not in the history, else as `compile_and_load`.
+        """
+        return self._load(
+            Rollback(id="", unit=kernel_id, version=version, keep=keep, deadline=deadline, events=self._exchange.events)
+        )
+
+    def _load(self, request: Compile | Rollback) -> Receipt:
         try:
             return self._exchange.call(request, Receipt)
         finally:
             self._directory.forget()
+
+    def history(self, kernel_id: str) -> HistoryResult:
+        """The versions of a unit that the worker remembers, oldest first. Raises `UnknownName`."""
+        return self._exchange.call(History(id="", unit=kernel_id), HistoryResult)
+
+    def source(self, kernel_id: str, version: int | None = None) -> str:
+        """The text of a version of a unit; None: the one that is loaded. Raises `UnknownName`."""
+        if version is None:
+            version = self.history(kernel_id).current
+        told = self._exchange.call(History(id="", unit=kernel_id, version=version), HistoryResult)
+        return told.versions[0].source or ""
+
+    def diff(self, kernel_id: str, before: int | None = None, after: int | None = None) -> str:
+        """A unified diff of two versions of a unit; by default of the one that is loaded and the one before it.
+
+        Raises `UnknownName`.
+        """
+        history = self.history(kernel_id)
+        after = history.current if after is None else after
+        if before is None:
+            before = max((one.version for one in history.versions if one.version < after), default=after)
+        old, new = (self.source(kernel_id, version).splitlines(keepends=True) for version in (before, after))
+        names = (f"{kernel_id} version {version}" for version in (before, after))
+        return "".join(difflib.unified_diff(old, new, *names))
 
     def __getitem__(self, kernel_id: str | None) -> RemoteUnit:
         """What was loaded under the id; None: the newest at the time of each use. Raises `UnknownName`."""
