@@ -144,8 +144,7 @@ class Session:
         if before is None:
             before = max((one.version for one in history.versions if one.version < after), default=after)
         old, new = (self.source(kernel_id, version).splitlines(keepends=True) for version in (before, after))
-        names = (f"{kernel_id} version {version}" for version in (before, after))
-        return "".join(difflib.unified_diff(old, new, *names))
+        return "".join(difflib.unified_diff(old, new, f"{kernel_id} version {before}", f"{kernel_id} version {after}"))
 
     def __getitem__(self, kernel_id: str | None) -> RemoteUnit:
         """What was loaded under the id; None: the newest at the time of each use. Raises `UnknownName`."""
