@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tiremote.protocol.receipts import Definition, Parameter
@@ -18,7 +18,7 @@ _MOST_DOC = 2000
 
 
 def define(
-    tree: ast.Module, namespace: Mapping[str, Any], checked: frozenset[str], runtime: TaichiRuntime
+    tree: ast.Module, namespace: Mapping[str, Any], checked: Collection[str], runtime: TaichiRuntime
 ) -> tuple[Definition, ...]:
     """The names that the text itself made, in its order; imports and dunder names are not among them."""
     places = binding_lines(tree)

@@ -9,24 +9,26 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-import types
-import warnings
 from collections.abc import Iterator
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
+
+import psutil
 
 from tiremote.protocol.errors import ProtocolError, Refused, UnknownName
-from tiremote.protocol.receipts import Receipt
-from tiremote.worker.engine.check import Calls, Checker
-from tiremote.worker.engine.definitions import define
-from tiremote.worker.engine.frames import load_error, without_colours
+from tiremote.protocol.receipts import Change, Receipt
+from tiremote.worker.engine.building import Builder, Built
+from tiremote.worker.engine.differences import describe_changes, line_statistics
 from tiremote.worker.engine.runtime import TaichiRuntime
-from tiremote.worker.engine.source import FILE_PREFIX, Source, digest_of, read_source, withdraw
-from tiremote.worker.engine.unit import LoadedUnit, Unit, keep_text_alive, module_name, unknown
+from tiremote.worker.engine.source import Source, digest_of, read_source
+from tiremote.worker.engine.transaction import GIVEN, Transaction, owner_of
+from tiremote.worker.engine.unit import LoadedUnit, Unit, unknown
 
 MAX_ID_CHARACTERS: Final = 200
-_MOST_WARNINGS: Final = 20
 #: Replaced versions are cycles of functions and namespaces, which only the garbage collector frees.
 _LOADS_BETWEEN_COLLECTIONS: Final = 50
+#: A load that drops as much collects at once.
+_MANY_BYTES: Final = 32 << 20
 
 
 class KernelLoader:
@@ -41,7 +43,8 @@ class KernelLoader:
             runtime = TaichiRuntime()
             runtime.adopt()
         self._runtime = runtime
-        self._checker = Checker(self._runtime)
+        self._builder = Builder(self._runtime, self._owner, self._find)
+        self._transaction: Transaction | None = None
         #: The newest is the last.
         self._units: dict[str, LoadedUnit] = {}
         self._versions: dict[str, int] = {}
@@ -51,51 +54,42 @@ class KernelLoader:
     def runtime(self) -> TaichiRuntime:
         return self._runtime
 
-    def compile_and_load(self, source: str, kernel_id: str | None = None, *, version: int | None = None) -> Receipt:
+    def compile_and_load(
+        self, source: str, kernel_id: str | None = None, *, version: int | None = None, keep: bool = True
+    ) -> Receipt:
         """Executes the text as a module and keeps it under the id, whose earlier version it replaces.
 
         Without an id: ``kernel_0``, ``kernel_1``, ... the first that is free. ``ti``, ``tm`` (``taichi.math``) and
         ``np`` are there; a name that the text uses and does not define comes from the newest unit that defines
-        it. The same text under the same id does nothing.
+        it, and ``import_unit("id")`` gives another unit. The same text under the same id does nothing.
 
-        Raises `CompileError`, or `Refused` for a ``ti.init`` that asks for another runtime; nothing is changed then.
+        ``keep``: fields, ndarrays and objects that are declared as before go on with their contents; without it all are
+        new. Other units that use a name that changed are built again with the new one.
+
+        Raises `CompileError`, also for such a unit, or `Refused` for a ``ti.init`` that asks for another runtime;
+        nothing is changed then.
         """
         started = time.perf_counter()
         unit = self._free_id() if kernel_id is None else _checked_id(kernel_id)
         current = self._units.get(unit)
-        if current is not None and current.source.digest == digest_of(source) and self._is_fresh(current):
-            self._make_newest(unit)
-            return Receipt(
-                unit=unit,
-                version=current.version,
-                unchanged=True,
-                definitions=current.definitions,
-                seconds=time.perf_counter() - started,
-            )
+        same = current is not None and current.source.digest == digest_of(source)
+        if current is not None and same and keep and self._is_fresh(current):
+            return self._unchanged(current, started)
         if not self._runtime.is_started():
             raise Refused("the runtime is not started: call ti.init first")
         number = version if version is not None else self._versions.get(unit, 0) + 1
         text = read_source(source, unit, number)
-        calls = dict(current.calls) if current is not None else {}
-        loaded, told = self._load(text, calls)
-        loaded.calls.update({name: call for name, call in calls.items() if name in loaded.own})
+        # Whatever holds the version before would keep its fields from being given back below.
+        del current
+        receipt, dropped = self._reload(text, keep=keep)
         self._versions[unit] = number
-        self._units.pop(unit, None)
-        self._units[unit] = loaded
-        removed: tuple[str, ...] = ()
-        if current is not None:
-            names = {each.name for each in loaded.definitions}
-            removed = tuple(each.name for each in current.definitions if each.name not in names)
-            self._retire(current)
-        self._collect_sometimes()
-        return Receipt(
-            unit=unit,
-            version=number,
-            definitions=loaded.definitions,
-            removed=removed,
-            warnings=told,
-            seconds=time.perf_counter() - started,
-        )
+        self._collect_sometimes(at_once=dropped >= _MANY_BYTES)
+        return replace(receipt, seconds=time.perf_counter() - started, memory=_resident_bytes())
+
+    def rebuilt(self, receipt: Receipt) -> tuple[LoadedUnit, ...]:
+        """The other units that a load built again, from its receipt."""
+        units = dict.fromkeys(each.unit for each in receipt.changes if each.unit != receipt.unit)
+        return tuple(self._units[unit] for unit in units)
 
     def loaded(self, kernel_id: str | None) -> LoadedUnit:
         """The current version of a unit, with everything that is known of it; None is the newest unit.
@@ -138,100 +132,88 @@ class KernelLoader:
             self._retire(self._units.popitem()[1])
         self._runtime.collect()
 
-    def _load(self, source: Source, calls: Calls) -> tuple[LoadedUnit, tuple[str, ...]]:
+    @contextlib.contextmanager
+    def _begin(self) -> Iterator[Transaction]:
+        """Takes back what was built where its block raises, else makes it the current versions."""
+        transaction = self._transaction = Transaction(self._units, self._runtime, self._builder)
         try:
-            snapshot = self._runtime.take_snapshot()
-        except Exception as error:
-            # What was declared before cannot be allocated.
-            raise load_error(error, self._runtime) from None
-        module = types.ModuleType(module_name(source))
-        failure: BaseException
-        try:
-            return self._run(source, module, calls)
-        except (Exception, SystemExit) as error:
-            failure = load_error(error, self._runtime)
-        except BaseException as error:
-            # A class of the text's own, or a stop from outside.
-            is_own = type(error).__module__ == module_name(source)
-            failure = load_error(error, self._runtime) if is_own else error
-        # Outside the except clause: the exception's traceback holds the failed namespace.
-        sys.modules.pop(module_name(source), None)
-        withdraw(source.file)
-        snapshot.restore(self._runtime)
-        module.__dict__.clear()
-        self._runtime.collect()
-        raise failure
-
-    def _run(self, source: Source, module: types.ModuleType, calls: Calls) -> tuple[LoadedUnit, tuple[str, ...]]:
-        namespace = module.__dict__
-        namespace |= {
-            "ti": self._runtime.ti,
-            "tm": self._runtime.tm,
-            "np": sys.modules["numpy"],
-            "__file__": source.file,
-        }
-        uses = self._inject(source, namespace)
-        injected = {name: namespace[name] for name in uses}
-        keep_text_alive(namespace, source)
-        # Where dataclasses and typing look up the names of a class's annotations.
-        sys.modules[module_name(source)] = module
-        with (
-            self._runtime.guard_init() as refused,
-            _own_arguments(source.file),
-            warnings.catch_warnings(record=True) as caught,
-        ):
-            warnings.simplefilter("default")
-            exec(source.code, namespace)
-            # It may have cleared its globals.
-            keep_text_alive(namespace, source)
-            checked = self._checker.check(source, namespace, calls)
-        uses = {name: owner for name, owner in uses.items() if namespace.get(name) is injected[name]}
-        loaded = LoadedUnit(
-            source=source,
-            module=module,
-            own=frozenset(source.names.bound & namespace.keys()),
-            definitions=define(source.tree, namespace, checked, self._runtime),
-            uses=uses,
-        )
-        told = [*source.warnings, *refused, *(_told(each) for each in caught if _is_for_the_user(each))]
-        return loaded, tuple(dict.fromkeys(told))[:_MOST_WARNINGS]
-
-    def _inject(self, source: Source, namespace: dict[str, Any]) -> dict[str, tuple[str, int]]:
-        uses: dict[str, tuple[str, int]] = {}
-        for name in source.names.free - namespace.keys():
-            owner = self._owner(name, source.unit)
-            if owner is not None:
-                namespace[name] = owner.namespace[name]
-                uses[name] = (owner.unit, owner.version)
-        return uses
+            yield transaction
+        except BaseException:
+            transaction.undo()
+            raise
+        finally:
+            self._transaction = None
 
     def _owner(self, name: str, for_unit: str) -> LoadedUnit | None:
-        """The newest unit that binds the name; a unit does not inherit from the version it replaces."""
-        for unit, loaded in reversed(self._units.items()):
-            if unit != for_unit and name in loaded.own and name in loaded.namespace:
-                return loaded
-        return None
+        """Where a free name comes from."""
+        units = self._units if self._transaction is None else self._transaction.units
+        return owner_of(units, name, for_unit)
+
+    def _find(self, kernel_id: str) -> LoadedUnit:
+        """What an import in a unit's text finds, while it is loaded and later."""
+        return self.loaded(kernel_id) if self._transaction is None else self._transaction.find(kernel_id)
+
+    def _unchanged(self, current: LoadedUnit, started: float) -> Receipt:
+        warnings: tuple[str, ...] = ()
+        changes: list[Change] = []
+        if next(reversed(self._units)) != current.unit:
+            with self._begin() as transaction:
+                transaction.make_newest(current.unit)
+            changes = [each for built in transaction.built for each in _described(built)]
+            warnings = tuple(transaction.warnings)
+            self._take_over(transaction)
+        return Receipt(
+            unit=current.unit,
+            version=current.version,
+            previous=current.version,
+            unchanged=True,
+            definitions=current.definitions,
+            changes=tuple(changes),
+            warnings=warnings,
+            seconds=time.perf_counter() - started,
+            memory=_resident_bytes(),
+        )
+
+    def _reload(self, text: Source, *, keep: bool) -> tuple[Receipt, int]:
+        """What was done, and about how many bytes of arrays were dropped by it."""
+        with self._begin() as transaction:
+            built = transaction.load(text, keep=keep)
+        receipt = _receipt(transaction, built)
+        dropped = sum(each.dropped_bytes(self._runtime) for each in transaction.built)
+        self._take_over(transaction)
+        return receipt, dropped
+
+    def _take_over(self, transaction: Transaction) -> None:
+        """Makes what a transaction built the current versions."""
+        self._units.clear()
+        self._units.update(transaction.units)
+        for built in transaction.built:
+            if built.old is not None:
+                self._retire(built.old)
+            built.release()
+        transaction.built.clear()
+        for loaded in self._units.values():
+            for name, (unit, _) in loaded.uses.items():
+                if unit in self._units:
+                    loaded.uses[name] = (unit, self._units[unit].version)
 
     def _is_fresh(self, loaded: LoadedUnit) -> bool:
         """Whether the names it took from other units would be taken from the same versions now."""
-        for name in loaded.source.names.free:
-            owner = self._owner(name, loaded.unit)
+        for name in loaded.source.names.free - GIVEN:
+            owner = owner_of(self._units, name, loaded.unit)
             found = None if owner is None else (owner.unit, owner.version)
-            if name not in ("ti", "tm", "np") and loaded.uses.get(name) != found:
+            if loaded.uses.get(name) != found:
                 return False
         return True
-
-    def _make_newest(self, unit: str) -> None:
-        self._units[unit] = self._units.pop(unit)
 
     def _retire(self, loaded: LoadedUnit) -> None:
         sys.modules.pop(loaded.module_name, None)
         namespace = loaded.namespace
         self._runtime.unregister_kernels(lambda kernel: kernel.func.__globals__ is namespace)
 
-    def _collect_sometimes(self) -> None:
+    def _collect_sometimes(self, *, at_once: bool) -> None:
         self._loads += 1
-        if self._loads % _LOADS_BETWEEN_COLLECTIONS == 0:
+        if at_once or self._loads % _LOADS_BETWEEN_COLLECTIONS == 0:
             self._runtime.collect()
 
     def _free_id(self) -> str:
@@ -239,17 +221,6 @@ class KernelLoader:
         while f"kernel_{number}" in self._units:
             number += 1
         return f"kernel_{number}"
-
-
-@contextlib.contextmanager
-def _own_arguments(file: str) -> Iterator[None]:
-    """Whole programs parse ``sys.argv``, and would stop at the options of this process."""
-    before = sys.argv
-    sys.argv = [file]
-    try:
-        yield
-    finally:
-        sys.argv = before
 
 
 def _checked_id(kernel_id: object) -> str:
@@ -260,12 +231,36 @@ def _checked_id(kernel_id: object) -> str:
     return kernel_id
 
 
-def _is_for_the_user(warning: warnings.WarningMessage) -> bool:
-    """What libraries say to their own developers while they are imported is not."""
-    for_developers = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
-    return warning.filename.startswith(FILE_PREFIX) or not issubclass(warning.category, for_developers)
+def _receipt(transaction: Transaction, built: Built) -> Receipt:
+    loaded, old = built.loaded, built.old
+    names = {each.name for each in loaded.definitions}
+    added, removed = line_statistics(old.source.lines if old is not None else (), loaded.source.lines)
+    kept, reset, warnings = list(built.kept.kept), list(built.kept.reset), list(built.warnings)
+    changes = _described(built)
+    for other in transaction.built[1:]:
+        unit = other.loaded.unit
+        kept += [f"{unit}.{path}" for path in other.kept.kept]
+        reset += [f"{unit}.{path}" for path in other.kept.reset]
+        warnings += [f"{unit}: {text}" for text in other.warnings]
+        changes += _described(other)
+    return Receipt(
+        unit=loaded.unit,
+        version=loaded.version,
+        previous=old.version if old is not None else None,
+        definitions=loaded.definitions,
+        removed=tuple(each.name for each in old.definitions if each.name not in names) if old is not None else (),
+        changes=tuple(changes),
+        kept=tuple(kept),
+        reset=tuple(reset),
+        lines_added=added,
+        lines_removed=removed,
+        warnings=tuple(dict.fromkeys([*warnings, *transaction.warnings])),
+    )
 
 
-def _told(warning: warnings.WarningMessage) -> str:
-    text = " ".join(without_colours(str(warning.message)).split())
-    return f"line {warning.lineno}: {text}" if warning.filename.startswith(FILE_PREFIX) else text
+def _described(built: Built) -> list[Change]:
+    return describe_changes(built.old, built.loaded, built.changed, built.seconds)
+
+
+def _resident_bytes() -> int:
+    return int(psutil.Process().memory_info().rss)

@@ -8,6 +8,7 @@ that called `TaichiRuntime.init`.
 from __future__ import annotations
 
 import contextlib
+import copy
 import gc
 import importlib
 import io
@@ -26,6 +27,7 @@ from tiremote.worker.engine.init_guard import InitGuard
 from tiremote.worker.engine.options import check_options
 from tiremote.worker.engine.runtime_arrays import ArrayRuntime
 from tiremote.worker.engine.snode_trees import SNodeTrees
+from tiremote.worker.engine.split_root import RootSplitter
 
 #: Names on the wire of what Taichi calls otherwise; every other primitive type has the same name in both.
 _WIRE_TO_TAICHI = {"bool": "u1"}
@@ -48,6 +50,20 @@ class RuntimeInfo:
     device: str
 
 
+@dataclass(frozen=True, slots=True)
+class CompiledInstances:
+    """Which instances of which kernels exist at one moment."""
+
+    known: Mapping[int, tuple[Any, frozenset[Any]]]
+
+    def forget_later(self, runtime: TaichiRuntime) -> None:
+        """Drops what was compiled since: it may have fields baked in that are no more."""
+        for kernel in runtime.every_kernel():
+            _, before = self.known.get(id(kernel), (None, frozenset()))
+            for key in [key for key in kernel.compiled_kernels if key not in before]:
+                del kernel.compiled_kernels[key]
+
+
 class TaichiRuntime(ArrayRuntime):
     """One imported runtime. ``ti`` is its module, ``tm`` its ``math``."""
 
@@ -62,6 +78,7 @@ class TaichiRuntime(ArrayRuntime):
         context = self.lang("ast.ast_transformer_utils").ASTTransformerContext
         source_hooks.install(self.lang("kernel_impl"), self.impl, context)
         self.trees = SNodeTrees(self)
+        self.split_root = RootSplitter(self)
         self.guard_init = InitGuard(self)
         #: Out of the runtime's own register, but perhaps still called through an old handle.
         self._unregistered: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -197,7 +214,7 @@ class TaichiRuntime(ArrayRuntime):
 
     def is_bound_kernel(self, value: object) -> bool:
         """Whether this is a kernel got from an instance of a ``data_oriented`` class."""
-        return isinstance(value, self.lang("kernel_impl")._BoundedDifferentiableMethod)
+        return issubclass(type(value), self.lang("kernel_impl")._BoundedDifferentiableMethod)
 
     def is_func(self, value: object) -> bool:
         """Whether this is what ``@ti.func``, ``@ti.pyfunc`` or ``@ti.real_func`` makes of a function."""
@@ -214,6 +231,10 @@ class TaichiRuntime(ArrayRuntime):
     def adjoint(self, kernel: Any) -> Any:
         """The ``Kernel`` object of its gradient."""
         return kernel._adjoint
+
+    def python_function(self, kernel: Any) -> Any:
+        """The Python function that was decorated as a kernel or func."""
+        return kernel.func.func if self.is_func(kernel) else self.primal(kernel).func
 
     def arguments(self, kernel: Any) -> Sequence[Any]:
         """What a kernel or func takes: objects with ``name`` and ``annotation``, ``self`` included."""
@@ -247,6 +268,15 @@ class TaichiRuntime(ArrayRuntime):
             each.compiled_kernels.clear()
             each.mapper.mapping.clear()
 
+    def compiled_instances(self) -> CompiledInstances:
+        """What is compiled now; ``forget_later(runtime)`` drops what came since."""
+        known = [*self.state.kernels, *self._unregistered]
+        return CompiledInstances({id(kernel): (kernel, frozenset(kernel.compiled_kernels)) for kernel in known})
+
+    def every_kernel(self) -> list[Any]:
+        """Every ``Kernel`` object that somebody may still call."""
+        return [*self.state.kernels, *self._unregistered]
+
     def forget_all_compiled(self) -> None:
         """Drops the instances of every kernel there is."""
         for kernel in [*self.state.kernels, *self._unregistered]:
@@ -271,17 +301,53 @@ class TaichiRuntime(ArrayRuntime):
     # Data ---------------------------------------------------------------------------------------------------
 
     def is_field(self, value: object) -> bool:
-        return isinstance(value, (self.lang("field").Field, self.lang("matrix").MatrixField))
+        return issubclass(type(value), (self.lang("field").Field, self.lang("matrix").MatrixField))
 
     def is_ndarray(self, value: object) -> bool:
-        return isinstance(value, self.lang("_ndarray").Ndarray)
+        return issubclass(type(value), self.lang("_ndarray").Ndarray)
 
     def is_struct_type(self, value: object) -> bool:
         """Whether this is what ``@ti.dataclass`` or ``ti.types.struct`` makes."""
-        return isinstance(value, self.lang("struct").StructType)
+        return issubclass(type(value), self.lang("struct").StructType)
 
     def is_data_oriented(self, value: object) -> bool:
         return bool(getattr(type(value), "_data_oriented", False))
+
+    def is_snode(self, value: object) -> bool:
+        """Whether this is a block such as ``ti.root.dense(...)`` gives."""
+        return issubclass(type(value), self.lang("snode").SNode)
+
+    def snode(self, node: Any) -> Any:
+        """The block of a core node."""
+        return self.lang("snode").SNode(node)
+
+    def is_snode_tree(self, value: object) -> bool:
+        """Whether this is what ``FieldsBuilder.finalize`` gives."""
+        return self.trees.is_tree(value)
+
+    def is_type(self, value: object) -> bool:
+        """Whether this is a type of the runtime's own: ``ti.f32``, ``ti.types.vector(3, ti.f32)``, a struct's."""
+        return issubclass(
+            type(value), (type(self.ti.f32), self.lang("matrix").MatrixType, self.lang("struct").StructType)
+        )
+
+    def same_value(self, old: Any, new: Any) -> bool:
+        """Whether two types, or two vectors or matrices, are equal; False for all else."""
+        if self.is_struct_type(new) and self.is_struct_type(old):
+            same_methods = old.methods.keys() == new.methods.keys() and not new.methods
+            return same_methods and _same_members(old.members, new.members, self)
+        if self.is_type(new) and self.is_type(old):
+            return str(old.to_string()) == str(new.to_string())
+        mine, theirs = self.matrix_values(old), self.matrix_values(new)
+        if mine is None or theirs is None:
+            return False
+        return mine.dtype == theirs.dtype and mine.shape == theirs.shape and mine.tobytes() == theirs.tobytes()
+
+    def copy_value(self, value: Any, otherwise: Any) -> Any:
+        """A copy of a vector or matrix; a type is its own."""
+        if self.is_type(value):
+            return value
+        return copy.deepcopy(value) if self.matrix_values(value) is not None else otherwise
 
     def data_pointer(self, ndarray: Any) -> int:
         """The address of an ndarray's memory: of the host on CPU, of the device on CUDA, 0 elsewhere."""
@@ -311,6 +377,12 @@ class TaichiRuntime(ArrayRuntime):
     def assertion_errors(self) -> tuple[type[BaseException], ...]:
         """What a failed ``assert`` in a kernel and an index out of bounds in a debug session raise."""
         return (self.lang("exception").TaichiAssertionError, self.core.TaichiAssertionError)
+
+
+def _same_members(old: Mapping[str, Any], new: Mapping[str, Any], runtime: TaichiRuntime) -> bool:
+    return list(old) == list(new) and all(
+        old[name] is new[name] or runtime.same_value(old[name], new[name]) for name in new
+    )
 
 
 def _is_function(value: object) -> bool:

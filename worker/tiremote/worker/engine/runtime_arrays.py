@@ -124,20 +124,20 @@ class ArrayRuntime:
 
     # Values -------------------------------------------------------------------------------------------------
 
-    def matrix_values(self, value: object) -> np.ndarray | None:
+    def matrix_values(self, value: Any) -> np.ndarray | None:
         """The numbers of a vector or matrix value, or None for anything else."""
-        if isinstance(value, self.lang("matrix").Matrix):
+        if issubclass(type(value), self.lang("matrix").Matrix):
             return np.asarray(value.to_numpy())
         return None
 
-    def struct_values(self, value: object) -> Mapping[str, Any] | None:
+    def struct_values(self, value: Any) -> Mapping[str, Any] | None:
         """The members of a struct value, each in the runtime's own type, or None for anything else."""
-        if isinstance(value, self.lang("struct").Struct):
+        if issubclass(type(value), self.lang("struct").Struct):
             return {name: value[name] for name in value.keys}
         return None
 
     def is_struct_field(self, value: object) -> bool:
-        return isinstance(value, self.lang("struct").StructField)
+        return issubclass(type(value), self.lang("struct").StructField)
 
     # Arrays -------------------------------------------------------------------------------------------------
 
@@ -170,6 +170,17 @@ class ArrayRuntime:
         )
         value.__dict__[_META] = meta
         return meta
+
+    def about_bytes(self, value: object) -> int:
+        """What a field or ndarray weighs, gradients left out; 0 for anything else, and for what is not placed yet."""
+        if not (self.is_field(value) or self.is_ndarray(value)):
+            return 0
+        if self.is_struct_field(value):
+            return sum(self.about_bytes(each) for each in value.field_dict.values())  # type: ignore[attr-defined,misc]
+        try:
+            return self.array_meta(value).nbytes
+        except Exception:
+            return 0
 
     def has_grad(self, ndarray: Any) -> bool:
         return ndarray.grad is not None

@@ -69,14 +69,32 @@ class SNodeTrees:
         """Destroys the trees whose fields are all dead; gives their number. Run the garbage collector first."""
         dead = [each for each in self._trees if not each.tree.destroyed and not each.is_used()]
         if dead:
+            self._destroy(dead)
+            # A kernel may have been compiled against a field that its global no longer names.
+            self._runtime.forget_all_compiled()
+        return len(dead)
+
+    def is_tree(self, value: object) -> bool:
+        """Whether this is one of the runtime's trees."""
+        return any(value is each.tree for each in self._trees)
+
+    def collect_after(self, count: int) -> int:
+        """Destroys those of the trees made since there were ``count`` that are dead, and lets kernels be: whoever calls
+        this has dropped those that were compiled meanwhile."""
+        dead = [each for each in self._trees[count:] if not each.tree.destroyed and not each.is_used()]
+        return self._destroy(dead)
+
+    def made(self) -> int:
+        """How many were made and not destroyed: what `collect_after` takes."""
+        return self.count()
+
+    def _destroy(self, dead: list[_Tree]) -> int:
+        if dead:
             # A launch that the device has not finished may still use them.
             dead[0].tree.prog.synchronize()
         for each in dead:
             each.tree.ptr.destroy_snode_tree(each.tree.prog)
             each.tree.destroyed = True
-        if dead:
-            # A kernel may have been compiled against a field that its global no longer names.
-            self._runtime.forget_all_compiled()
         return len(dead)
 
     def _watch_declarations(self, impl: Any) -> None:
@@ -133,9 +151,9 @@ class SNodeTrees:
 
 
 def is_allocatable(builder: Any) -> bool:
-    """Whether every branch of a builder's tree ends in a field."""
-    root = builder.root.ptr
-    return all(_ends_in_fields(root.get_ch(index)) for index in range(root.get_num_ch()))
+    """Whether every branch of a builder's tree, or of its trees, ends in a field."""
+    roots = [each.root.ptr for each in (builder, *getattr(builder, "parts", ()))]
+    return all(_ends_in_fields(root.get_ch(index)) for root in roots for index in range(root.get_num_ch()))
 
 
 def _ends_in_fields(node: Any) -> bool:

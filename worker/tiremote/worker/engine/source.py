@@ -32,7 +32,10 @@ _by_file: dict[str, Source] = {}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """One version of one unit. ``lines`` are the user's own, without line ends."""
+    """One version of one unit. ``lines`` are the user's own, without line ends.
+
+    ``build`` counts how often the version was executed again because of what it uses.
+    """
 
     unit: str
     version: int
@@ -45,6 +48,7 @@ class Source:
     names: GlobalNames
     functions: Mapping[int, ast.FunctionDef | ast.AsyncFunctionDef]
     warnings: tuple[str, ...]
+    build: int = 0
 
     def publish(self) -> None:
         """Lets Taichi, `inspect` and tracebacks find the text under `file`."""
@@ -93,7 +97,7 @@ def digest_of(text: object) -> str:
     return hashlib.sha256(_plain(text).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def read_source(text: object, unit: str, version: int) -> Source:
+def read_source(text: object, unit: str, version: int, build: int = 0) -> Source:
     """Parses and compiles a text without running it. Raises `CompileError` with the line and column."""
     plain = _plain(text)
     lines = tuple(plain.split("\n")[:-1] if plain.endswith("\n") else plain.split("\n"))
@@ -129,6 +133,7 @@ def read_source(text: object, unit: str, version: int) -> Source:
         names=global_names(code),
         functions=functions,
         warnings=tuple(f"line {each.lineno}: {each.message}" for each in caught),
+        build=build,
     )
 
 

@@ -15,7 +15,9 @@ from tiremote.worker.engine.call_types import Argument, remember
 from tiremote.worker.engine.source import Source, withdraw
 
 if TYPE_CHECKING:
+    from tiremote.worker.engine.keeping import Initial
     from tiremote.worker.engine.runtime import TaichiRuntime
+    from tiremote.worker.engine.unit_imports import Imports
 
 _LIFELINE: Final = "__tiremote_text__"
 
@@ -32,13 +34,19 @@ class _Lifeline:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedUnit:
-    """One version. ``uses``: name to the (unit, version) it was taken from; ``own``: what the text itself bound."""
+    """One version. ``uses``: name to the (unit, version) it was taken from; ``own``: what the text itself bound.
+
+    ``imports``: unit to the names that were imported from it, None for all. ``initial``:
+    what its objects began with.
+    """
 
     source: Source
     module: types.ModuleType
     own: frozenset[str]
     definitions: tuple[Definition, ...]
-    uses: Mapping[str, tuple[str, int]]
+    uses: dict[str, tuple[str, int]]
+    imports: Imports = field(default_factory=dict)
+    initial: Mapping[int, Initial] = field(default_factory=dict)
     calls: dict[str, tuple[Argument, ...]] = field(default_factory=dict)
 
     @property
@@ -119,7 +127,8 @@ class Unit:
 
 def module_name(source: Source) -> str:
     """What no import can name, so that no id stands for a module that exists."""
-    return f"tiremote unit [{source.unit}] v{source.version}"
+    again = f" build {source.build}" if source.build else ""
+    return f"tiremote unit [{source.unit}] v{source.version}{again}"
 
 
 def keep_text_alive(namespace: dict[str, Any], source: Source) -> None:
