@@ -5,8 +5,9 @@ From the outside in: `connect` opens a `Session` (module ``session``) on an addr
 (``arrays``), and ``gpu.ti``, Taichi's names without Taichi (``facade``). Those speak through one ``exchange``, which
 makes requests, futures and typed results; ``arguments`` packs what a call is given and writes back what it changed,
 ``transfer`` moves large arrays in pieces, ``regions`` turns NumPy indexing into the wire's, ``directory`` knows what
-the session holds, ``releases`` frees what was garbage-collected. Under it ``core`` decides without a socket or a
-clock what is sent, sent again and given up, and ``link`` is the one thread that owns the socket.
+the session holds, ``releases`` frees what was garbage-collected, ``watch`` loads files as they are saved. Under it
+``core`` decides without a socket or a clock what is sent, sent again and given up, and ``link`` is the one thread that
+owns the socket.
 """
 
 from tiremote.client.arguments import In, InOut, Out
@@ -17,12 +18,14 @@ from tiremote.client.facade import Facade
 from tiremote.client.output import print_output
 from tiremote.client.session import Session
 from tiremote.client.units import RemoteKernel, RemoteObject, RemoteUnit
+from tiremote.client.watch import Reload, Watch
 
 __all__ = [
     "Facade",
     "In",
     "InOut",
     "Out",
+    "Reload",
     "RemoteArray",
     "RemoteField",
     "RemoteKernel",
@@ -30,6 +33,7 @@ __all__ = [
     "RemoteUnit",
     "RequestFuture",
     "Session",
+    "Watch",
     "connect",
     "print_output",
 ]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import atexit
 import contextlib
 import difflib
+import os
 import weakref
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ from tiremote.client.facade import Facade
 from tiremote.client.remote import Remote
 from tiremote.client.transfer import Progress
 from tiremote.client.units import RemoteKernel, RemoteObject, RemoteUnit
+from tiremote.client.watch import Reload, Watch, print_reloads
 from tiremote.protocol.errors import Refused, TiremoteError
 from tiremote.protocol.messages import Bye, Cleanup, Compile, History, Interrupt, Ping, RequestId, Rollback, Status
 from tiremote.protocol.receipts import Description, Receipt, Timing
@@ -165,6 +168,23 @@ class Session:
         """Calls ``name`` as `kernel` finds it. Every keyword is the kernel's own; for a deadline use
         ``gpu.kernel(name).with_options(deadline=2.0)(...)``."""
         return self.kernel(name)(*args, **kwargs)
+
+    def watch(
+        self,
+        *files: str | os.PathLike[str],
+        on_reload: Callable[[tuple[Reload, ...]], None] | None = print_reloads,
+        on_note: Callable[[str], None] | None = None,
+    ) -> Watch:
+        """Loads the files now and each again whenever it is saved, until `Watch.stop` or the end of a ``with`` block.
+
+        A file is loaded under its stem as the id: ``sim.py`` is ``gpu["sim"]``. They may import one another. What
+        does not load leaves what was loaded before as it is. ``on_reload`` is told what became of files that were
+        saved together, first by this call, then on the watch's own thread, where it may use the session; without
+        it that goes to stderr. ``on_note`` takes lines on loads that take long, else stderr does.
+
+        Raises `ValueError` for a path that is no file and for two files of one stem.
+        """
+        return Watch(self, *files, on_reload=on_reload, on_note=on_note)
 
     # Data
 

@@ -42,7 +42,7 @@ class _UrlOrCommand(click.Group):
         super().format_options(ctx, formatter)
         opened = self.commands[_DEFAULT_COMMAND]
         rows = [row for option in opened.params if (row := option.get_help_record(ctx)) is not None]
-        with formatter.section("Options of the prompt and of demo and status"):
+        with formatter.section("Options of the prompt and of demo, status and watch"):
             formatter.write_dl(rows)
 
 
@@ -55,9 +55,12 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 def _connection_options(function: F) -> F:
+    return click.argument("url", required=False)(_session_options(function))
+
+
+def _session_options(function: F) -> F:
     for option in reversed(
         [
-            click.argument("url", required=False),
             click.option("--key", type=click.Path(path_type=Path), help="This side's .key_secret file, see keygen."),
             click.option("--server-key", help="The worker's .key file, or the 40 characters of its public key."),
             click.option("--arch", help="What Taichi shall run on: cpu, cuda, vulkan, metal, ..."),
@@ -145,6 +148,45 @@ def status(url: str | None, session: str | None, arch: str | None, **keys: Any) 
         _fail(str(error), _USAGE)
     except TiremoteError as error:
         _fail(f"{type(error).__name__}: {error}")
+
+
+@main.command(options_metavar="[OPTIONS]")
+@click.argument("places", metavar="[URL] FILE...", nargs=-1)
+@_session_options
+@click.option("--call", metavar="TEXT", help="Python to run after each load, such as 'step(10)'.")
+@click.option("--once", is_flag=True, help="Load and call once, and end with a status.")
+def watch(places: tuple[str, ...], call: str | None, once: bool, **options: Any) -> None:
+    """Loads FILEs, and each again whenever it is saved; sim.py becomes the unit sim.
+
+    The files may import one another. What does not load leaves running what was loaded before. Without a URL a local
+    worker is started. --call sees the names that the files define, as the prompt does, and np and gpu.
+    """
+    urls, files = ([each for each in places if ("://" in each) is is_url] for is_url in (True, False))
+    if len(urls) > 1:
+        _fail(f"one worker at a time, not {' and '.join(urls)}", _USAGE)
+    from tiremote.client.watch import watched_files
+    from tiremote.repl.cells import Cell
+    from tiremote.repl.render import error_text
+
+    try:
+        watched_files(files)
+    except ValueError as error:
+        _fail(str(error), _USAGE)
+    try:
+        Cell(call or "").statements()
+    except SyntaxError as error:
+        _fail(f"--call: {error_text(error)}", _USAGE)
+    url = urls[0] if urls else None
+    gpu = _connect(url, **options)
+    from tiremote.repl.shell import emit, emit_error, leave
+    from tiremote.repl.watching import Watching, terminal_style
+
+    try:
+        watching = Watching(gpu, files, call=call, write=emit, note=emit_error, style=terminal_style())
+        status = watching.run(once=once)
+    finally:
+        emit_error(leave(gpu, url=url, session=options["session"]))
+    sys.exit(status)
 
 
 @main.command()

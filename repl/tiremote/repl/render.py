@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tiremote.client import RemoteArray, RemoteField
+from tiremote.client.watch import WatchedFile, place_text
 from tiremote.protocol.errors import SourceFrame, TiremoteError, WorkerUnreachable
 from tiremote.protocol.receipts import Receipt, Summary
 from tiremote.repl.evaluate import FILE_PREFIX
@@ -64,9 +65,17 @@ def kind_of(array: RemoteArray) -> str:
 
 
 def error_text(error: BaseException, style: Style = PLAIN) -> str:
+    """As `located_text`, at a prompt."""
+    text = located_text(error, style)
+    if isinstance(error, WorkerUnreachable):
+        text += "\nThe prompt stays; names of this laptop are still there. :status asks for the worker again."
+    return text
+
+
+def located_text(error: BaseException, style: Style = PLAIN, files: Sequence[WatchedFile] = ()) -> str:
     """The error in one line, then where: first in the cell or script, then in what the worker loaded.
 
-    Of this program and of the worker's nothing is shown.
+    Of this program and of the worker's nothing is shown. What came from one of ``files`` is told as a place in it.
     """
     if isinstance(error, SyntaxError) and _is_of_cell(error):
         return _syntax_text(error, style)
@@ -79,9 +88,7 @@ def error_text(error: BaseException, style: Style = PLAIN) -> str:
         head = "".join(traceback.TracebackException.from_exception(error, limit=0).format_exception_only()).strip()
     lines = [style.error(head)]
     for frame in _shortened(_own_frames(error.__traceback__) + list(getattr(error, "frames", ()))):
-        lines += _place(frame, style)
-    if isinstance(error, WorkerUnreachable):
-        lines.append("The prompt stays; names of this laptop are still there. :status asks for the worker again.")
+        lines += _place(frame, style, files)
     return "\n".join(lines)
 
 
@@ -107,13 +114,13 @@ def _own_frames(trace: TracebackType | None) -> list[SourceFrame]:
     return frames
 
 
-def _place(frame: SourceFrame, style: Style) -> list[str]:
+def _place(frame: SourceFrame, style: Style, files: Sequence[WatchedFile] = ()) -> list[str]:
     # `SourceFrame` draws the caret; only its first line speaks of units and versions.
     _, *body = str(frame).split("\n")
-    where = f"  line {frame.line}" + (f", in {frame.function}" if frame.function else "")
+    where = f"line {frame.line}" + (f", in {frame.function}" if frame.function else "")
     if len(body) > 1:
         body[-1] = style.error(body[-1])
-    return [where, *(line for line in body if line.strip())]
+    return [f"  {place_text(frame, files) or where}", *(line for line in body if line.strip())]
 
 
 def _shortened(frames: list[SourceFrame]) -> list[SourceFrame]:

@@ -1,0 +1,31 @@
+"""Places in what the worker loaded, told as places in the files that it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tiremote.client.watch.files import WatchedFile
+from tiremote.protocol.errors import Refused, SourceFrame, TiremoteError
+
+
+def place_text(frame: SourceFrame, files: Iterable[WatchedFile]) -> str | None:
+    """``sim.py:12:5, in step``, as terminals and editors open it; None where it is in none of the files."""
+    for file in files:
+        if file.unit == frame.unit:
+            column = f":{frame.column}" if frame.column > 0 else ""
+            return f"{file}:{frame.line}{column}" + (f", in {frame.function}" if frame.function else "")
+    return None
+
+
+def failure_text(error: TiremoteError, files: Iterable[WatchedFile]) -> str:
+    """The error in one line; below it each place with its line and the caret."""
+    frames: tuple[SourceFrame, ...] = getattr(error, "frames", ())
+    message = error.message if frames else str(error)
+    # "Refused" adds nothing to its message, which says what was not done and why.
+    lines = [message if type(error) is Refused else f"{type(error).__name__}: {message}"]
+    for frame in frames:
+        # `SourceFrame` draws the caret; only its first line speaks of units and versions.
+        head, *body = str(frame).split("\n")
+        place = place_text(frame, files)
+        lines += [f"  {place}" if place else head, *body]
+    return "\n".join(lines)
