@@ -86,7 +86,9 @@ class Builder:
             # A class of the text's own, or a stop from outside.
             is_own = type(error).__module__ == module_name(source)
             failure = load_error(error, runtime) if is_own else error
-        # Outside the except clause: the exception's traceback holds the failed namespace.
+        # Outside the except clause, and without what the exception drags along: its frames hold the failed namespace,
+        # and with that the fields whose trees are to be given back.
+        failure.__traceback__ = failure.__context__ = failure.__cause__ = None
         kept.undo()
         _take_back(source, module, snapshot, runtime)
         raise failure
@@ -138,7 +140,7 @@ class Builder:
                     # Kernels that the text has called already have what was thrown away baked in.
                     compiled.forget_later(runtime)
                 runtime.split_root.settle(kept.discarded)
-                runtime.trees.collect_after(trees)
+                runtime.trees.collect_after(trees, kept.discarded)
             seconds = self._checker.check(source, namespace, calls)
         loaded = LoadedUnit(
             source=source,

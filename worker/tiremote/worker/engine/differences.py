@@ -46,8 +46,9 @@ class Texts:
         used: set[str] = set()
         for each in self._statements.get(name, ()):
             found = global_names(compile(ast.Module([each], []), "", "exec", dont_inherit=True))
-            used |= found.free | (found.bound - {name} if isinstance(each, ast.stmt) else frozenset())
-        return frozenset(used - {name})
+            used |= found.free | found.bound
+        # A class body reads its module's ``__name__``, and no text defines such names.
+        return frozenset(each for each in used if each != name and not each.startswith("__"))
 
 
 def changed_names(

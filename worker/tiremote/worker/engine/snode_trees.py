@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import gc
 import weakref
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +24,15 @@ MAX_SNODE_TREES = 512
 @dataclass(slots=True)
 class _Tree:
     tree: Any
+    number: int
     members: list[weakref.ref[Any]] = field(default_factory=list)
 
     def is_used(self) -> bool:
         return any(member() is not None for member in self.members)
+
+    def has_only(self, members: Collection[int]) -> bool:
+        """Whether every living member is one of these, by identity."""
+        return all(id(member) in members for each in self.members if (member := each()) is not None)
 
 
 class SNodeTrees:
@@ -39,20 +45,25 @@ class SNodeTrees:
         self._runtime = runtime
         self._declared: dict[int, weakref.ref[Any]] = {}
         self._trees: list[_Tree] = []
+        #: Numbers of destroyed trees that no newer one has taken.
+        self._dead: set[int] = set()
         self._builder: Any = None
 
     def watch(self) -> None:
         """Starts, or starts anew: a second ``ti.init`` has taken all trees away."""
         self._declared.clear()
         self._trees.clear()
+        self._dead.clear()
         if self._builder is not None:
             return
         self._builder = self._runtime.fields_builder_class()
         self._watch_declarations(self._runtime.impl)
         self._watch_finalize(self._builder)
+        self._watch_roots(self._builder)
 
     def count(self) -> int:
         """How many exist now."""
+        self._dead |= {each.number for each in self._trees if each.tree.destroyed}
         self._trees = [each for each in self._trees if not each.tree.destroyed]
         return len(self._trees)
 
@@ -78,15 +89,16 @@ class SNodeTrees:
         """Whether this is one of the runtime's trees."""
         return any(value is each.tree for each in self._trees)
 
-    def collect_after(self, count: int) -> int:
+    def collect_after(self, count: int, discarded: Collection[int]) -> int:
         """Destroys those of the trees made since there were ``count`` that are dead, and lets kernels be: whoever calls
-        this has dropped those that were compiled meanwhile."""
-        dead = [each for each in self._trees[count:] if not each.tree.destroyed and not each.is_used()]
-        return self._destroy(dead)
-
-    def made(self) -> int:
-        """How many were made and not destroyed: what `collect_after` takes."""
-        return self.count()
+        this has dropped those that were compiled meanwhile. ``discarded``: ids of members that nobody is to use."""
+        made = [each for each in self._trees[count:] if not each.tree.destroyed]
+        doomed = [each for each in made if each.has_only(discarded)]
+        # What a kernel left behind while it was compiled holds them in cycles; it is young as a rule.
+        for generation in (1, 2):
+            if any(each.is_used() for each in doomed):
+                gc.collect(generation)
+        return self._destroy([each for each in made if not each.is_used()])
 
     def _destroy(self, dead: list[_Tree]) -> int:
         if dead:
@@ -95,6 +107,7 @@ class SNodeTrees:
         for each in dead:
             each.tree.ptr.destroy_snode_tree(each.tree.prog)
             each.tree.destroyed = True
+        self.count()
         return len(dead)
 
     def _watch_declarations(self, impl: Any) -> None:
@@ -134,10 +147,24 @@ class SNodeTrees:
                 if self._runtime.impl._root_fb is this:
                     self._runtime.impl._root_fb = self._builder()
                 raise
-            self._trees.append(_Tree(tree, members))
+            # The trees before it first: their numbers are given to new ones.
+            self.count()
+            self._trees.append(_Tree(tree, tree.ptr.id(), members))
+            self._dead.discard(tree.ptr.id())
             return tree
 
         builder._finalize = _finalize
+
+    def _watch_roots(self, builder: Any) -> None:
+        find = builder._finalized_roots
+
+        @functools.wraps(find)
+        def _finalized_roots() -> list[Any]:
+            # A tape clears the gradients in all of these, and Taichi lists destroyed trees too: SIGSEGV.
+            self.count()
+            return [root for number, root in enumerate(find()) if number not in self._dead]
+
+        builder._finalized_roots = staticmethod(_finalized_roots)
 
     def _make_room(self) -> None:
         if self.count() >= MAX_SNODE_TREES:

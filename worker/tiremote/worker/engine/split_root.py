@@ -47,15 +47,15 @@ class RootSplitter:
         """Drops what is declared and not allocated and has no field but the discarded (ids of members); allocates the
         rest, unless it is incomplete, and gives Taichi a plain root again."""
         runtime, impl = self._runtime, self._runtime.impl
-        root = impl._root_fb
-        parts = getattr(root, "parts", None)
+        # Taichi's list of what is to be checked before the next launch would hold them.
+        self._forget_pending(discarded)
+        parts = getattr(impl._root_fb, "parts", None)
         if parts is None:
             return
         for part in list(parts):
             members = [member for each in runtime.trees.members(part.ptr) if (member := each()) is not None]
             if members and all(id(member) in discarded for member in members):
                 parts.remove(part)
-                self._forget_pending({id(member) for member in members})
         if parts and runtime.has_unplaced_fields():
             return
         if parts:
@@ -63,7 +63,7 @@ class RootSplitter:
         runtime.state.unfinalized_fields_builder.pop(impl._root_fb, None)
         impl._root_fb = runtime.fields_builder_class()()
 
-    def _forget_pending(self, members: set[int]) -> None:
+    def _forget_pending(self, members: Collection[int]) -> None:
         state = self._runtime.state
         for name in ("global_vars", "grad_vars", "dual_vars"):
             setattr(state, name, [each for each in getattr(state, name) if id(each) not in members])
