@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -329,8 +331,11 @@ def test_an_error_points_into_the_files() -> None:
 @pytest.mark.parametrize(
     ("running", "note"),
     [
-        (Running(request=1, op="run", target="sim.step", seconds=12.0), "waits its turn: sim.step runs since 12.0 s"),
-        (Running(request=1, op="compile", target="sim", seconds=1.0), "is being compiled"),
+        (
+            Running(request=1, op="run", target="run sim.step", seconds=12.0),
+            "waits its turn behind run sim.step (12.0 s so far)",
+        ),
+        (Running(request=1, op="compile", target="compile sim", seconds=1.0), "is being compiled"),
         (None, "is being compiled"),
     ],
 )
@@ -459,6 +464,12 @@ def test_links_and_folders_that_are_replaced_are_followed(tmp_path: Path) -> Non
         (tmp_path / "b" / "sim.py").write_text("c = 1\n")
         told.number(3)
     assert [text for _, text in session.loads] == ["a = 1", "b = 1", "c = 1"]
+
+
+def test_nothing_of_watchfiles_is_loaded_until_something_is_watched() -> None:
+    code = "import sys, tiremote.client, tiremote.repl.watching; print({'watchfiles', 'anyio'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "set()\n"
 
 
 def test_files_whose_folder_is_gone_are_still_looked_for(tmp_path: Path) -> None:

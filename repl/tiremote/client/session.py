@@ -179,8 +179,8 @@ class Session:
 
         A file is loaded under its stem as the id: ``sim.py`` is ``gpu["sim"]``. They may import one another. What
         does not load leaves what was loaded before as it is. ``on_reload`` is told what became of files that were
-        saved together, first by this call, then on the watch's own thread, where it may use the session; without
-        it that goes to stderr. ``on_note`` takes lines on loads that take long, else stderr does.
+        saved together, first by this call, then on the watch's own thread, where it may use the session; the default
+        prints that to stderr. ``on_note`` takes lines on loads that take long, which else go to stderr as well.
 
         Raises `ValueError` for a path that is no file and for two files of one stem.
         """

@@ -141,7 +141,7 @@ class Reloader:
         except TiremoteError:
             return  # the load itself will tell
         running = session.running if session is not None else None
-        if running is None or (running.op == "compile" and running.target == file.unit):
+        if running is None or running.target == f"compile {file.unit}":
             self._note(f"{file} is being compiled ...")
         else:
-            self._note(f"{file} waits its turn: {running.target or running.op} runs since {running.seconds:.1f} s ...")
+            self._note(f"{file} waits its turn behind {running.target} ({running.seconds:.1f} s so far) ...")
