@@ -127,6 +127,8 @@ class _Keeper:
         for pair in living:
             rebinder.value(pair.old)
         self._alive.clear()
+        kept.kept.sort()
+        kept.reset.sort()
 
     def _stand(self, new: Any, old: Any) -> None:
         self._stands[id(new)] = old

@@ -19,6 +19,7 @@ from tiremote.worker.engine.holdings import Holdings
 from tiremote.worker.engine.loader import KernelLoader
 from tiremote.worker.engine.results import Kept, to_plain
 from tiremote.worker.engine.runtime import TaichiRuntime
+from tiremote.worker.engine.unit import LoadedUnit
 from tiremote.worker.link import Changes
 
 
@@ -39,6 +40,8 @@ class Service:
         self._loader = KernelLoader(runtime)
         self._arrays = Arrays(runtime)
         self._holdings = Holdings(session, generation)
+        #: What was told of each unit last.
+        self._loaded: dict[str, UnitHolding] = {}
         self._ops: dict[type[EngineRequest], Callable[[Any], Any]] = {
             Compile: self._compile,
             Run: self._run,
@@ -67,7 +70,7 @@ class Service:
     def load(self, unit: str, version: int, source: str) -> Receipt:
         """Loads a unit again, as the version that it was."""
         self._begin(None)
-        return self._load(source, unit, version)
+        return self._load(source, unit, version, keep=True)
 
     def changes(self) -> Changes | None:
         """What the request changed so far, also where it failed in the end."""
@@ -83,23 +86,32 @@ class Service:
     # ------------------------------------------------------------ code
 
     def _compile(self, request: Compile) -> Receipt:
-        return self._load(request.source, request.unit, None)
+        return self._load(request.source, request.unit, None, keep=request.keep)
 
-    def _load(self, source: str, unit: str | None, version: int | None) -> Receipt:
+    def _load(self, source: str, unit: str | None, version: int | None, *, keep: bool) -> Receipt:
         started = self._clock()
-        receipt = self._loader.compile_and_load(source, unit, version=version)
+        receipt = self._loader.compile_and_load(source, unit, version=version, keep=keep)
         self.compile_seconds = self._clock() - started
+        for rebuilt in self._loader.rebuilt(receipt):
+            # With who loaded it before: this request only brought another unit that it uses.
+            known = self._loaded.get(rebuilt.unit)
+            self._report(rebuilt, len(rebuilt.source.text.encode()), known.loaded_by if known else None)
         # Also where it is unchanged: it is the newest now.
-        self._units.append(
-            UnitHolding(
-                unit=receipt.unit,
-                version=receipt.version,
-                definitions=receipt.definitions,
-                source_bytes=len(source.encode()),
-                loaded_by=self._request.id if self._request else None,
-            )
+        self._report(
+            self._loader.loaded(receipt.unit), len(source.encode()), self._request.id if self._request else None
         )
         return receipt
+
+    def _report(self, loaded: LoadedUnit, source_bytes: int, loaded_by: str | int | None) -> None:
+        holding = UnitHolding(
+            unit=loaded.unit,
+            version=loaded.version,
+            definitions=loaded.definitions,
+            source_bytes=source_bytes,
+            loaded_by=loaded_by,
+        )
+        self._loaded[loaded.unit] = holding
+        self._units.append(holding)
 
     def _run(self, request: Run) -> RunResult:
         target = self._resolve(request.target)
@@ -238,6 +250,7 @@ class Service:
             del held
         for unit in units:
             self._loader.cleanup(unit)
+            self._loaded.pop(unit, None)
             self._dropped_units.append(unit)
         self._runtime.collect()
         return CleanupResult(units=tuple(units), handles=tuple(one.id for one in targets), nbytes=nbytes)

@@ -40,8 +40,10 @@ class Recovery:
         """A unit was loaded again, or could not be."""
         name = engine.loading.pop(done.key)
         if done.ok and done.changes is not None:
+            # A unit that was loaded before this one may have been built again with it.
             for holding in done.changes.units:
-                session.units[name].holding = holding
+                if holding.unit in session.units:
+                    session.units[holding.unit].holding = holding
         elif not done.ok:
             _, text, _ = unpack(done.body)
             self.give_up(session, name, f"it could not be loaded again: {text}")
