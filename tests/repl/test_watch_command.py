@@ -115,6 +115,15 @@ def test_the_call_reaches_a_unit_by_its_id(sim: Path) -> None:
     assert watched.session.calls == [("sim", "step", (3,))]
 
 
+def test_a_name_of_two_files_is_that_of_the_importing_one_whichever_was_saved_last(sim: Path) -> None:
+    watched = Watched(sim, call="step()")
+    for unit in ("helpers", "sim", "helpers"):
+        receipt = watched.session.compile_and_load(f"def step(): pass\n# {len(watched.session.loads)}", unit)
+        watched.watching.reloaded((Reload(file=watched.file, receipt=receipt),))
+        assert watched.watching.after_saves()
+    assert [unit for unit, _, _ in watched.session.calls] == ["helpers", "sim", "sim"]
+
+
 def test_saves_during_a_call_lead_to_one_more(sim: Path) -> None:
     watched = Watched(sim, call="step()")
     for number in range(3):

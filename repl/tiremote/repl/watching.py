@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from tiremote.client import Reload, Session
 from tiremote.client.watch import Watch, failure_text, watched_files
 from tiremote.protocol.errors import TiremoteError
+from tiremote.protocol.receipts import Receipt
 from tiremote.repl.cells import Cell
 from tiremote.repl.evaluate import Evaluator
 from tiremote.repl.render import PLAIN, Style, located_text, value_text
@@ -50,6 +51,8 @@ class Watching:
         self._clock = clock
         self._time_of_day = time_of_day
         self._evaluator = Evaluator(gpu, show=note, display=lambda value: write(value_text(value)))
+        #: The newest of each unit, imported ones before those that import them: so they are loaded first.
+        self._receipts: dict[str, Receipt] = {}
         self._saves: queue.SimpleQueue[tuple[Reload, ...]] = queue.SimpleQueue()
 
     def run(self, *, once: bool = False) -> int:
@@ -103,16 +106,18 @@ class Watching:
                 continue
 
     def _bind(self, reloads: Sequence[Reload]) -> None:
-        """Names as at the prompt: what the files define, the importing one's before the imported one's."""
+        """Names as at the prompt: what the files define. Where two define one, it is that of the importing file."""
         names = self._evaluator.names
-        for each in reloads:
-            receipt = each.receipt
-            if receipt is None:
-                continue
+        self._receipts |= {each.receipt.unit: each.receipt for each in reloads if each.receipt is not None}
+        for receipt in [each.receipt for each in reloads if each.receipt is not None]:
             names.values.setdefault(receipt.unit, self._gpu[receipt.unit])
             names.forget_unit(receipt.unit, receipt.removed)
+            units = list(self._receipts)
+            after = [self._receipts[unit] for unit in units[units.index(receipt.unit) + 1 :]]
+            hidden = {definition.name for each in after for definition in each.definitions}
             for definition in receipt.definitions:
-                names.bind_remote(self._gpu, receipt.unit, definition)
+                if definition.name not in hidden:
+                    names.bind_remote(self._gpu, receipt.unit, definition)
 
     def _run(self, call: str) -> bool:
         self._note(self._style.strong(f">>> {call}"))
