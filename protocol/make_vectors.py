@@ -40,6 +40,7 @@ from tiremote.protocol.messages import (
 )
 from tiremote.protocol.receipts import (
     ArrayHolding,
+    Change,
     Definition,
     Description,
     Parameter,
@@ -104,6 +105,7 @@ REQUESTS: list[tuple[str, Request]] = [
     ("bye, the session ends", Bye(id=8, token=TOKEN, end=True)),
     ("compile as the next free unit", Compile(id=9, token=TOKEN, source=SOURCE)),
     ("compile as a named unit", Compile(id=9, token=TOKEN, source=SOURCE, unit="adder", events=True, deadline=60.0)),
+    ("compile that starts clean", Compile(id=9, token=TOKEN, source=SOURCE, unit="adder", keep=False)),
     ("run a kernel of the newest unit", Run(id=10, token=TOKEN, target=Name(name="add_base"), args=(HANDLE, 5.0))),
     (
         "run with keywords, events and a deadline",
@@ -177,6 +179,29 @@ REPLIES: list[tuple[str, Reply]] = [
     (
         "compile",
         Ok(id=9, result=Receipt(unit="kernel_0", version=1, definitions=(ADD_BASE,), seconds=0.25), timing=TIMING),
+    ),
+    (
+        "compile that kept state and built another unit again",
+        Ok(
+            id=9,
+            result=Receipt(
+                unit="adder",
+                version=2,
+                previous=1,
+                definitions=(ADD_BASE,),
+                changes=(
+                    Change(name="add_base", status="changed", unit="adder", seconds=0.01),
+                    Change(name="step", status="rebuilt", unit="sim", because=("add_base",), seconds=0.02),
+                ),
+                kept=("total", "sim.state"),
+                reset=("mass",),
+                lines_added=1,
+                lines_removed=1,
+                seconds=0.25,
+                memory=150_000_000,
+            ),
+            timing=TIMING,
+        ),
     ),
     ("run without a value", Ok(id=10, result=RunResult(), timing=TIMING)),
     (
