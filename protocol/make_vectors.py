@@ -29,12 +29,14 @@ from tiremote.protocol.messages import (
     Event,
     Fetch,
     Hello,
+    History,
     Interrupt,
     Ok,
     Ping,
     Put,
     Reply,
     Request,
+    Rollback,
     Run,
     Status,
 )
@@ -48,6 +50,7 @@ from tiremote.protocol.receipts import (
     Summary,
     Timing,
     UnitHolding,
+    UnitVersion,
 )
 from tiremote.protocol.results import (
     ArrayResult,
@@ -57,6 +60,7 @@ from tiremote.protocol.results import (
     EngineInfo,
     FetchResult,
     HelloResult,
+    HistoryResult,
     InterruptResult,
     Limits,
     Pong,
@@ -106,6 +110,9 @@ REQUESTS: list[tuple[str, Request]] = [
     ("compile as the next free unit", Compile(id=9, token=TOKEN, source=SOURCE)),
     ("compile as a named unit", Compile(id=9, token=TOKEN, source=SOURCE, unit="adder", events=True, deadline=60.0)),
     ("compile that starts clean", Compile(id=9, token=TOKEN, source=SOURCE, unit="adder", keep=False)),
+    ("rollback", Rollback(id=9, token=TOKEN, unit="adder", version=1)),
+    ("history of a unit", History(id=9, token=TOKEN, unit="adder")),
+    ("history with the text of one version", History(id=9, token=TOKEN, unit="adder", version=1)),
     ("run a kernel of the newest unit", Run(id=10, token=TOKEN, target=Name(name="add_base"), args=(HANDLE, 5.0))),
     (
         "run with keywords, events and a deadline",
@@ -181,7 +188,7 @@ REPLIES: list[tuple[str, Reply]] = [
         Ok(id=9, result=Receipt(unit="kernel_0", version=1, definitions=(ADD_BASE,), seconds=0.25), timing=TIMING),
     ),
     (
-        "compile that kept state and built another unit again",
+        "compile or rollback that kept state and built another unit again",
         Ok(
             id=9,
             result=Receipt(
@@ -201,6 +208,20 @@ REPLIES: list[tuple[str, Reply]] = [
                 memory=150_000_000,
             ),
             timing=TIMING,
+        ),
+    ),
+    (
+        "history",
+        Ok(
+            id=9,
+            result=HistoryResult(
+                unit="adder",
+                current=2,
+                versions=(
+                    UnitVersion(version=1, loaded_by=2, loaded_at=1.7e9, source_bytes=100, lines_added=4),
+                    UnitVersion(version=2, loaded_by=9, loaded_at=1.8e9, lines_added=1, lines_removed=1),
+                ),
+            ),
         ),
     ),
     ("run without a value", Ok(id=10, result=RunResult(), timing=TIMING)),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tiremote.worker.engine.check import Calls, Checker
 from tiremote.worker.engine.definitions import define
 from tiremote.worker.engine.frames import load_error, without_colours
-from tiremote.worker.engine.half_declared import Snapshot
+from tiremote.worker.engine.half_declared import Snapshot, left_waiting
 from tiremote.worker.engine.keeping import Kept, initial_values, keep_state
 from tiremote.worker.engine.source import FILE_PREFIX, Source, withdraw
 from tiremote.worker.engine.unit import LoadedUnit, keep_text_alive, module_name
@@ -37,12 +37,20 @@ class Built:
     seconds: dict[str, float]
     warnings: tuple[str, ...]
     snapshot: Snapshot
+    put_back: Callable[[], None] | None = None
     changed: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def undo(self, runtime: TaichiRuntime) -> None:
         """As if it had never been executed. The last that was built goes first."""
         self.kept.undo()
         _take_back(self.loaded.source, self.loaded.module, self.snapshot, runtime)
+        if self.put_back is not None:
+            self.put_back()
+
+    def moved(self) -> frozenset[str]:
+        """The names that others must not go on with as they took them: what changed, and classes whose objects have gone
+        over to the new one."""
+        return frozenset(self.changed) | (self.kept.classes & self.loaded.own)
 
     def dropped_bytes(self, runtime: TaichiRuntime) -> int:
         """About what the old version's fields and ndarrays weigh that did not stay."""
@@ -70,16 +78,21 @@ class Builder:
     def build(self, source: Source, old: LoadedUnit | None, *, keep: bool) -> Built:
         """Executes the text, keeps the state of ``old``, compiles. Raises as a load does; nothing is changed then."""
         runtime = self._runtime
+        put_back = old.waiting.set_aside(runtime) if old is not None else None
         try:
             snapshot = runtime.take_snapshot()
         except Exception as error:
             # What was declared before cannot be allocated.
+            if put_back is not None:
+                put_back()
             raise load_error(error, runtime) from None
         module = types.ModuleType(module_name(source))
         kept = Kept()
         failure: BaseException
         try:
-            return self._run(source, module, old, snapshot, kept, keep=keep)
+            built = self._run(source, module, old, snapshot, kept, keep=keep)
+            built.put_back = put_back
+            return built
         except (Exception, SystemExit) as error:
             failure = load_error(error, runtime)
         except BaseException as error:
@@ -91,6 +104,8 @@ class Builder:
         failure.__traceback__ = failure.__context__ = failure.__cause__ = None
         kept.undo()
         _take_back(source, module, snapshot, runtime)
+        if put_back is not None:
+            put_back()
         raise failure
 
     def _run(
@@ -150,7 +165,8 @@ class Builder:
             uses={name: owner for name, owner in uses.items() if namespace.get(name) is injected[name]},
             imports=imports.taken,
             initial=kept.initial,
-            calls={name: call for name, call in calls.items() if name in own},
+            waiting=left_waiting(snapshot, runtime),
+            calls={name: call for name, call in calls.items() if name.partition(".")[0] in own},
         )
         told = [*source.warnings, *refused, *(_told(each) for each in caught if _is_for_the_user(each))]
         return Built(

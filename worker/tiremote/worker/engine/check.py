@@ -16,6 +16,7 @@ from tiremote.worker.engine.call_types import Argument, StandIns, Undetermined
 from tiremote.worker.engine.frames import load_error
 from tiremote.worker.engine.global_names import names_used
 from tiremote.worker.engine.source import Source
+from tiremote.worker.engine.unit import reached
 
 if TYPE_CHECKING:
     from tiremote.worker.engine.runtime import TaichiRuntime
@@ -46,17 +47,25 @@ class Checker:
             started = time.perf_counter()
             if self._compile(source, value, calls.get(name, ())):
                 checked[name] = time.perf_counter() - started
+        for name in calls:
+            kernel = reached(namespace, name) if "." in name else None
+            # An attribute may be there later only; only what was called is known to be compilable.
+            if not runtime.is_bound_kernel(kernel) or not _is_own(runtime.primal(kernel), namespace):
+                continue
+            started = time.perf_counter()
+            if self._compile(source, kernel, calls[name]):
+                checked[name] = time.perf_counter() - started
         return checked
 
     def _compile(self, source: Source, kernel: Any, call: tuple[Argument, ...]) -> bool:
-        kinds = self._runtime.parameter_types(self._runtime.primal(kernel))
+        kinds = self._runtime.called_with(kernel)
         known = call if len(call) == len(kinds) else (None,) * len(kinds)
         try:
             stand_ins = [self._stand_ins.make(kind, argument) for (_, kind), argument in zip(kinds, known, strict=True)]
         except Undetermined:
             return False
         try:
-            self._runtime.ensure_compiled(kernel, *stand_ins)
+            self._runtime.ensure_compiled(kernel, *self._runtime.owner(kernel), *stand_ins)
         except self._runtime.compile_errors() as error:
             failure = load_error(error, self._runtime)
             if isinstance(failure, CompileError) and not failure.frames:
@@ -108,8 +117,9 @@ def is_taichi_scope(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def _whole(source: Source, kernel: Any) -> Any:
-    line = source.functions[kernel._primal.func.__code__.co_firstlineno].lineno
-    return source.frame(line, function=kernel.__name__)
+    function = kernel._primal.func
+    line = source.functions[function.__code__.co_firstlineno].lineno
+    return source.frame(line, function=function.__name__)
 
 
 def _is_own(kernel: Any, namespace: dict[str, Any]) -> bool:

@@ -55,22 +55,19 @@ def changed_names(
     old: LoadedUnit | None,
     new: LoadedUnit,
     touched: Collection[int],
-    classes: Collection[str],
     elsewhere: Callable[[str, str], bool],
     runtime: TaichiRuntime,
 ) -> dict[str, frozenset[str]]:
     """The names of ``new`` and ``old`` that are not the same any more.
 
-    ``touched``: ids of objects that stayed and got other attributes; ``classes``: those whose objects got a new class;
-    ``elsewhere(unit, name)`` tells whether a name that both took from that unit changed there.
+    ``touched``: ids of objects that stayed and got other attributes; ``elsewhere(unit, name)`` tells whether a name
+    that both took from that unit changed there.
     """
     if old is None:
         return {name: frozenset({name}) for name in new.own}
     compared = _Comparison(old, new, touched, elsewhere, runtime)
     changed = {name: frozenset({name}) for name in old.own ^ new.own}
     changed |= {name: frozenset({name}) for name in old.own & new.own if compared.changed_itself(name)}
-    # Objects went over to the new class; what others hold of it is the old one.
-    changed |= {name: frozenset({name}) for name in classes if name in new.own and name not in changed}
     code = [name for name in old.own & new.own if name not in changed and compared.is_code(name)]
     waiting = {name: compared.uses(name) for name in code}
     outside = {name for names in waiting.values() for name in names if name not in new.own}

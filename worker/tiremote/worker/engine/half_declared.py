@@ -7,6 +7,8 @@ inside a kernel.
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +65,66 @@ class Snapshot:
         runtime.impl._root_fb = runtime.fields_builder_class()()
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What one version of a unit declared and left without a place: until it has one, no kernel of anybody runs."""
+
+    members: tuple[weakref.ref[Any], ...] = ()
+    builders: tuple[weakref.ref[Any], ...] = ()
+    root: weakref.ref[Any] | None = None
+    placed: tuple[weakref.ref[Any], ...] = ()
+
+    def set_aside(self, runtime: TaichiRuntime) -> Callable[[], None]:
+        """Takes away what waits still, for good or until the function that it gives is called."""
+        state, impl = runtime.state, runtime.impl
+        before = {name: getattr(state, name) for name in _PENDING}
+        builders = dict(state.unfinalized_fields_builder)
+        root = impl._root_fb
+        gone = {id(each) for each in _living(self.members) if each.ptr.snode() is None}
+        for builder in _living(self.builders):
+            if builder in builders:
+                del state.unfinalized_fields_builder[builder]
+                gone |= {id(each) for each in _living(runtime.trees.members(builder.ptr))}
+        mine = self.root() if self.root is not None else None
+        if mine is not None and mine is root and not mine.finalized and not is_allocatable(mine):
+            inside = {id(each) for each in _living(runtime.trees.members(mine.ptr))}
+            if inside <= {id(each) for each in _living(self.placed)}:
+                gone |= inside
+                state.unfinalized_fields_builder.pop(mine, None)
+                impl._root_fb = runtime.fields_builder_class()()
+        for name in _PENDING[:3]:
+            setattr(state, name, [each for each in before[name] if id(each) not in gone])
+        state.matrix_fields = [each for each in state.matrix_fields if not any(id(one) in gone for one in each.vars)]
+
+        def put_back() -> None:
+            for name, value in before.items():
+                setattr(state, name, value)
+            state.unfinalized_fields_builder.clear()
+            state.unfinalized_fields_builder.update(builders)
+            impl._root_fb = root
+
+        return put_back if gone or impl._root_fb is not root or len(builders) > 1 else _nothing
+
+
+def left_waiting(since: Snapshot, runtime: TaichiRuntime) -> Waiting:
+    """What was declared since and has no place yet."""
+    state, root = runtime.state, runtime.impl._root_fb
+    members = [
+        each for name in _PENDING[:3] for each in getattr(state, name)
+        if each.ptr.snode() is None and not _holds(since.pending[name], each)
+    ]  # fmt: skip
+    builders = [
+        each for each in state.unfinalized_fields_builder if each is not root and not _holds(since.builders, each)
+    ]
+    waits = not root.finalized and not root.empty and since.root_was_empty and not is_allocatable(root)
+    return Waiting(
+        members=tuple(weakref.ref(each) for each in members),
+        builders=tuple(weakref.ref(each) for each in builders),
+        root=weakref.ref(root) if waits else None,
+        placed=tuple(runtime.trees.members(root.ptr)) if waits else (),
+    )
+
+
 def take_snapshot(runtime: TaichiRuntime) -> Snapshot:
     """Allocates what is completely declared, so that a failing text cannot spoil it, and notes the rest."""
     state = runtime.state
@@ -105,6 +167,14 @@ def _is_complete(runtime: TaichiRuntime) -> bool:
     return bool(
         not root.empty and not root.finalized and runtime.state.global_vars and not has_unplaced_fields(runtime)
     )
+
+
+def _living(references: Iterable[weakref.ref[Any]]) -> list[Any]:
+    return [each for reference in references if (each := reference()) is not None]
+
+
+def _nothing() -> None:
+    """Puts nothing back."""
 
 
 def _holds(items: tuple[Any, ...], wanted: object) -> bool:

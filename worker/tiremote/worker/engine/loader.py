@@ -185,8 +185,8 @@ class KernelLoader:
 
     def _take_over(self, transaction: Transaction) -> None:
         """Makes what a transaction built the current versions."""
-        self._units.clear()
-        self._units.update(transaction.units)
+        # In one step: whatever stops the process's work between two, there is one or the other.
+        self._units = transaction.units
         for built in transaction.built:
             if built.old is not None:
                 self._retire(built.old)
@@ -209,6 +209,7 @@ class KernelLoader:
     def _retire(self, loaded: LoadedUnit) -> None:
         sys.modules.pop(loaded.module_name, None)
         namespace = loaded.namespace
+        loaded.waiting.set_aside(self._runtime)
         self._runtime.unregister_kernels(lambda kernel: kernel.func.__globals__ is namespace)
 
     def _collect_sometimes(self, *, at_once: bool) -> None:

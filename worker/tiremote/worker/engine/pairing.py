@@ -117,11 +117,18 @@ class _Walk:
         runtime = self._runtime
         was = declaration(old, runtime) if is_array(old, runtime) else None
         now = declaration(new, runtime) if is_array(new, runtime) else None
+        if was is not None and runtime.is_field(old) and not self._is_allocated(old):
+            # Its block was never completed: nothing is in it.
+            return
         if was is not None and was == now:
             if self._free(old, new):
                 self.pairs.arrays.append(Pair(path, old, new))
         elif was is not None:
             self.pairs.unlike.append(path)
+
+    def _is_allocated(self, field: Any) -> bool:
+        placed = [member for where, member in members(field, self._runtime) if where.startswith("primal")]
+        return all(self._runtime.trees.is_allocated(member) for member in placed)
 
     def _free(self, old: Any, new: Any) -> bool:
         """Whether neither stands for another already: one never becomes two."""

@@ -232,6 +232,11 @@ class TaichiRuntime(ArrayRuntime):
         """The ``Kernel`` object of its gradient."""
         return kernel._adjoint
 
+    def owner(self, kernel: Any) -> tuple[Any, ...]:
+        """The object that a kernel was got from, in front of its arguments; nothing for any other kernel."""
+        owned = self.is_bound_kernel(kernel) and not kernel._is_staticmethod
+        return (kernel._kernel_owner,) if owned else ()
+
     def python_function(self, kernel: Any) -> Any:
         """The Python function that was decorated as a kernel or func."""
         return kernel.func.func if self.is_func(kernel) else self.primal(kernel).func

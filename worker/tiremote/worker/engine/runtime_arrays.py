@@ -73,6 +73,11 @@ class ArrayRuntime:
         """Name and type of every parameter of a ``Kernel`` object, ``self`` included."""
         return tuple((each.name, self.parameter_type(each.annotation)) for each in kernel.arguments)
 
+    def called_with(self, kernel: Any) -> tuple[tuple[str, ParameterType], ...]:
+        """Name and type of what a caller gives to a decorated kernel, or to one got from an object."""
+        owned = issubclass(type(kernel), self.lang("kernel_impl")._BoundedDifferentiableMethod)
+        return self.parameter_types(kernel._primal)[1 if owned and not kernel._is_staticmethod else 0 :]
+
     def parameter_type(self, annotation: Any) -> ParameterType:
         """An annotation in our words."""
         if isinstance(annotation, self.ti.types.ndarray_type.NdarrayType):

@@ -25,6 +25,7 @@ MAX_SNODE_TREES = 512
 class _Tree:
     tree: Any
     number: int
+    root: int
     members: list[weakref.ref[Any]] = field(default_factory=list)
 
     def is_used(self) -> bool:
@@ -70,11 +71,16 @@ class SNodeTrees:
     def members(self, root: Any) -> list[weakref.ref[Any]]:
         """The living field members that are placed below this root SNode (a core object)."""
         found = []
-        for reference in self._declared.values():
+        for reference in list(self._declared.values()):
             member = reference()
             if member is not None and _root_id(member) == root.id:
                 found.append(reference)
         return found
+
+    def is_allocated(self, member: Any) -> bool:
+        """Whether the tree that a member was placed in is there."""
+        root = _root_id(member)
+        return root is not None and any(each.root == root and not each.tree.destroyed for each in self._trees)
 
     def collect(self) -> int:
         """Destroys the trees whose fields are all dead; gives their number. Run the garbage collector first."""
@@ -149,7 +155,7 @@ class SNodeTrees:
                 raise
             # The trees before it first: their numbers are given to new ones.
             self.count()
-            self._trees.append(_Tree(tree, tree.ptr.id(), members))
+            self._trees.append(_Tree(tree, tree.ptr.id(), int(this.ptr.id), members))
             self._dead.discard(tree.ptr.id())
             return tree
 

@@ -71,12 +71,10 @@ class Transaction:
         built = self._builder.build(source, old, keep=keep)
         self.built.append(built)
         self._units[source.unit] = built.loaded
-        built.changed = changed_names(
-            old, built.loaded, built.kept.touched, built.kept.classes, self._changed, self._runtime
-        )
+        built.changed = changed_names(old, built.loaded, built.kept.touched, self._changed, self._runtime)
 
     def _changed(self, unit: str, name: str) -> bool:
-        return any(name in built.changed for built in self.built if built.loaded.unit == unit)
+        return any(name in built.moved() for built in self.built if built.loaded.unit == unit)
 
     def _follow(self, first: str) -> None:
         """Builds every unit anew that took a name that is another now. Each is built once: that is enough unless units
@@ -130,15 +128,14 @@ class Transaction:
                 continue
             for built in self.built:
                 if built.loaded.unit == unit:
-                    found |= (
-                        built.changed.keys() if None in names else {name for name in names if name in built.changed}
-                    )
+                    moved = built.moved()
+                    found |= moved if None in names else {name for name in names if name in moved}
         return found
 
     def _moved(self) -> frozenset[str]:
         """The names that may come from elsewhere now, or be another there."""
         newest = self._units[next(reversed(self._units))]
-        return newest.own.union(*(built.changed for built in self.built)) - GIVEN
+        return newest.own.union(*(built.moved() for built in self.built)) - GIVEN
 
     def _touched_units(self) -> set[str]:
         newest = next(reversed(self._units), None)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tiremote.protocol.errors import UnknownName
 from tiremote.protocol.receipts import Definition
 from tiremote.worker.engine.call_types import Argument, remember
+from tiremote.worker.engine.half_declared import Waiting
 from tiremote.worker.engine.source import Source, withdraw
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class LoadedUnit:
     """One version. ``uses``: name to the (unit, version) it was taken from; ``own``: what the text itself bound.
 
     ``imports``: unit to the names that were imported from it, None for all. ``initial``:
-    what its objects began with.
+    what its objects began with. ``waiting``: fields that it left without a place.
     """
 
     source: Source
@@ -47,6 +48,7 @@ class LoadedUnit:
     uses: dict[str, tuple[str, int]]
     imports: Imports = field(default_factory=dict)
     initial: Mapping[int, Initial] = field(default_factory=dict)
+    waiting: Waiting = field(default_factory=Waiting)
     calls: dict[str, tuple[Argument, ...]] = field(default_factory=dict)
 
     @property
@@ -76,16 +78,30 @@ class LoadedUnit:
     def record_call(self, name: str, arguments: Sequence[Any], runtime: TaichiRuntime) -> None:
         """Keeps the types of a kernel's successful call: the next version is compiled for them when it is loaded.
 
-        ``arguments`` are those the kernel was launched with, in its order.
+        ``arguments`` are those the kernel was launched with, in its order. A name with dots is a kernel of an object;
+        its owner is not among the arguments.
         """
-        kernel = self.namespace.get(name)
-        if not runtime.is_kernel(kernel):
+        kernel = reached(self.namespace, name)
+        if not (runtime.is_kernel(kernel) or runtime.is_bound_kernel(kernel)):
             return
-        kinds = runtime.parameter_types(runtime.primal(kernel))
+        kinds = runtime.called_with(kernel)
         if len(kinds) == len(arguments):
             self.calls[name] = tuple(
                 remember(value, kind, runtime) for value, (_, kind) in zip(arguments, kinds, strict=True)
             )
+
+
+def reached(namespace: Mapping[str, Any], dotted: str) -> Any:
+    """What a name such as ``sim.step`` stands for, None where there is nothing."""
+    first, *rest = dotted.split(".")
+    value = namespace.get(first)
+    for name in rest:
+        try:
+            value = getattr(value, name)
+        except Exception:
+            # A user's object may raise whatever is asked of it.
+            return None
+    return value
 
 
 class Unit:
