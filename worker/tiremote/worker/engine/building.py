@@ -48,7 +48,7 @@ class Built:
             self.put_back()
 
     def moved(self) -> frozenset[str]:
-        """The names that others must not go on with as they took them: what changed, and classes whose objects have gone
+        """The names that others must not go on with as they took them: what changed, and classes whose objects went
         over to the new one."""
         return frozenset(self.changed) | (self.kept.classes & self.loaded.own)
 
