@@ -210,7 +210,8 @@ class Service:
             size = max(request.flat[1] - request.flat[0], 0) * self._arrays.meta(target).itemsize
         if size > limit:
             raise PayloadTooLarge(
-                f"{_shown(request.target, target)} has {size} bytes, at most {limit} go in one answer: fetch flat ranges",
+                f"{_shown(request.target, target)} has {size} bytes, "
+                f"at most {limit} go in one answer: fetch flat ranges",
                 size=size,
                 limit=limit,
             )
