@@ -41,6 +41,12 @@ class EngineProcess:
         self._nudges = Nudges(page, lambda file: source_of(file) is not None)
         self._service: Service | None = None
         self._options: dict[str, Any] | None = None
+        self._is_copy = False
+
+    def be_copy(self) -> None:
+        """In a process that the user's code forked: the link is its parent's alone, whose death shows in its end."""
+        self._is_copy = True
+        self._channel.close()
 
     def run(self) -> None:
         """Returns when the front says so, or has closed the link."""
@@ -127,6 +133,9 @@ class EngineProcess:
             # Whatever was left half done must not spoil the next request.
             self._runtime.leave_kernel()
         self._output.flush()
+        if self._is_copy:
+            # The user's function has returned in a fork as well: that is no second engine.
+            os._exit(0 if ok else 1)
         done = Done(
             key=key,
             ok=ok,
@@ -141,6 +150,9 @@ class EngineProcess:
         except TiremoteError as error:
             # No memory for the result's segment: nothing of it was sent.
             self._channel.send(Done(key=key, ok=False, body=_packed(error), changes=service.changes()))
+        if poisoned is not None:
+            # The requests that wait in the link are for the next engine: none of them may begin here.
+            os._exit(1)
 
     def _typed(self, error: BaseException) -> TiremoteError:
         if isinstance(error, Stopped | KeyboardInterrupt):
@@ -174,6 +186,9 @@ def main(argv: list[str]) -> None:
     die_with(int(os.environ["TIREMOTE_FRONT"]))
     engine = EngineProcess(Channel(socket.socket(fileno=link)), Page(page), TaichiRuntime(runtime), EngineOutput())
     os.close(page)
+    # Nothing that the user's code starts may keep the link open: the front would not see this process die.
+    os.set_inheritable(link, False)
+    os.register_at_fork(after_in_child=engine.be_copy)
     # Taichi turns a crash into pages of its own stack; the front tells the signal.
     for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL):
         signal.signal(number, signal.SIG_DFL)
