@@ -6,7 +6,7 @@ import pytest
 
 from front_bench import FrontBench
 from tiremote.protocol.errors import Interrupted, KernelRuntimeError
-from tiremote.protocol.messages import Compile, Describe, Event, Hello, Interrupt, Status
+from tiremote.protocol.messages import Cancel, Compile, Describe, Event, Hello, Interrupt, Status
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.link import Warned
 
@@ -200,6 +200,18 @@ def test_a_withdrawn_request_is_not_run_by_the_next_engine_either(bench: FrontBe
     assert bench.error(waiting).code == "interrupted"
 
 
+def test_what_begins_while_it_is_cancelled_is_not_called_cancelled(bench: FrontBench) -> None:
+    """A request that the engine began before it could see the cancellation is answered by the engine."""
+    token = bench.hello()
+    bench.run(token)
+    waiting = bench.run(token)
+    bench.begins_at_once = True
+    assert bench.result(bench.ask(Cancel(id="c", token=token, request=waiting.id))) == {"cancelled": False}
+    bench.done(bench.work[0])
+    bench.done(bench.work[1], value=1)
+    assert bench.result(waiting)["value"] == 1
+
+
 def test_a_field_with_a_handle_is_lost_once(bench: FrontBench) -> None:
     """A field that a handle was taken of is named once among what is lost."""
     token = bench.hello()
@@ -226,6 +238,19 @@ def test_a_deadline_counts_from_the_start_of_the_run(bench: FrontBench) -> None:
     bench.die(1, -9)
     error = bench.error(request)
     assert (error.code, error.data["deadline"]) == ("deadline", 2.0)
+
+
+def test_a_deadline_does_not_count_while_units_are_loaded_again(bench: FrontBench) -> None:
+    """A request that goes to the next engine starts when the units are there: no unit is lost to its deadline."""
+    token = bench.hello()
+    bench.load_unit(token)
+    request = bench.run(token, deadline=2.0)
+    bench.die(1, begun=False)
+    bench.wait(10.0)
+    assert (bench.nudged, bench.killed) == ([], [])
+    bench.loaded(bench.loads[0])
+    bench.done(bench.work[-1], value=3)
+    assert bench.result(request)["value"] == 3
 
 
 def test_the_next_deadline_is_known_to_the_loop(bench: FrontBench) -> None:

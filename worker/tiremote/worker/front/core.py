@@ -62,9 +62,8 @@ WORKER_VERSION = package_version("tiremote")
 class Front:
     """Sans-IO. Feed it through the ``on_...`` methods and `tick`, then carry out what `take` returns.
 
-    ``memory_of(pid)`` tells a process's resident bytes, ``begun_by(engine)`` the job that it began last,
-    ``undelivered(session)`` the bytes of answers that its clients have not taken yet. ``user`` is the client's public
-    key under CURVE, else "".
+    ``memory_of(pid)`` tells a process's resident bytes; ``begun_by``, ``undelivered`` and ``pass_over`` are the
+    `Scheduler`'s. ``user`` is the client's public key under CURVE, else "".
     """
 
     def __init__(
@@ -75,12 +74,13 @@ class Front:
         memory_of: Callable[[int], int | None],
         begun_by: Callable[[int], int],
         undelivered: Callable[[str], int],
+        pass_over: Callable[[int, int], None],
     ) -> None:
         self._settings = settings
         self._memory_of = memory_of
         self._started = now
         self._answers = Answers()
-        self.scheduler = Scheduler(settings, self._answers, self._on_open, begun_by, undelivered)
+        self.scheduler = Scheduler(settings, self._answers, self._on_open, begun_by, undelivered, pass_over)
         self._sessions = SessionTable(settings, self.scheduler.release)
         self._requests = 0
         self._dropped = 0

@@ -16,7 +16,7 @@ from tiremote.protocol.error_wire import error_to_wire
 from tiremote.protocol.errors import OutOfMemory
 from tiremote.protocol.packing import pack
 from tiremote.worker.front.core import Front
-from tiremote.worker.front.effects import Kill, Nudge, Send, Spawn, Stop, ToEngine, Withdraw
+from tiremote.worker.front.effects import Kill, Nudge, Send, Spawn, Stop, ToEngine
 from tiremote.worker.front.processes import EngineProcess
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.link import Done, Work
@@ -62,7 +62,12 @@ class Loop:
         #: Large answers that ZeroMQ has not sent on yet, for each session.
         self._unsent: dict[str, list[tuple[zmq.MessageTracker, int]]] = {}
         self._front = Front(
-            settings, now=clock(), memory_of=_memory_of, begun_by=self._begun_by, undelivered=self._undelivered
+            settings,
+            now=clock(),
+            memory_of=_memory_of,
+            begun_by=self._begun_by,
+            undelivered=self._undelivered,
+            pass_over=self._pass_over,
         )
 
     def run(self) -> None:
@@ -85,6 +90,10 @@ class Loop:
     def _begun_by(self, number: int) -> int:
         engine = self._engines.get(number)
         return 0 if engine is None else engine.begun
+
+    def _pass_over(self, number: int, key: int) -> None:
+        if number in self._engines:
+            self._engines[number].withdraw(key)
 
     def _undelivered(self, session: str) -> int:
         waiting = [(tracker, size) for tracker, size in self._unsent.get(session, ()) if not tracker.done]
@@ -216,9 +225,6 @@ class Loop:
                     case Nudge(number, key):
                         if number in self._engines:
                             self._engines[number].nudge(key)
-                    case Withdraw(number, key):
-                        if number in self._engines:
-                            self._engines[number].withdraw(key)
                     case Kill(number):
                         if number in self._engines:
                             self._engines[number].kill()

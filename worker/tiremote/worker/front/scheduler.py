@@ -18,7 +18,7 @@ from tiremote.protocol.errors import (
 from tiremote.protocol.packing import unpack
 from tiremote.protocol.receipts import Timing
 from tiremote.worker.front.answers import Answers
-from tiremote.worker.front.effects import Nudge, Withdraw
+from tiremote.worker.front.effects import Nudge
 from tiremote.worker.front.output import Stream
 from tiremote.worker.front.pool import EnginePool
 from tiremote.worker.front.recovery import Recovery, ending, signal_name
@@ -34,6 +34,8 @@ class Scheduler:
 
     ``on_open(session, error)`` is called when a session's engine serves it, or never will. ``begun_by(number)`` is
     the key of the job that an engine began last, ``undelivered(session)`` the bytes that clients have not taken.
+    ``pass_over(number, key)`` has an engine pass over a job that it has not begun; the engine says what it begins
+    before it looks there, so that whoever asks ``begun_by`` afterwards knows.
     """
 
     def __init__(
@@ -43,12 +45,14 @@ class Scheduler:
         on_open: Callable[[Session, TiremoteError | None], None],
         begun_by: Callable[[int], int],
         undelivered: Callable[[str], int],
+        pass_over: Callable[[int, int], None],
     ) -> None:
         self._settings = settings
         self._answers = answers
         self._on_open = on_open
         self._begun_by = begun_by
         self._undelivered = undelivered
+        self._pass_over = pass_over
         self._keys = count(1)
         self.pool = EnginePool(settings, answers.effects)
         self._recovery = Recovery(self.pool, answers, settings.mourning, self.new_key)
@@ -95,8 +99,11 @@ class Scheduler:
             engine = session.engine
             if engine is None or job not in engine.inflight or self._begun_by(engine.number) >= job.key:
                 return False
+            self._pass_over(engine.number, job.key)
+            if self._begun_by(engine.number) >= job.key:
+                # It began meanwhile: it runs, or is answered as interrupted, and only the engine knows which.
+                return False
             job.withdrawn = True
-            self._answers.effects.append(Withdraw(engine.number, job.key))
         self._answers.job_failed(job, error)
         return True
 
@@ -110,7 +117,7 @@ class Scheduler:
 
     def _pump(self, session: Session, now: float) -> None:
         engine = session.engine
-        if engine is None or engine.state != "serving":
+        if engine is None or engine.state != "serving" or engine.loading:
             return
         session.unread = False
         while session.queue and len(engine.inflight) < self._settings.window:
@@ -193,6 +200,8 @@ class Scheduler:
             return
         if done.key in engine.loading:
             self._recovery.on_loaded(engine, session, done, now)
+            # What waits starts to run when all is loaded again: so long its deadline does not count.
+            self._pump(session, now)
             return
         job = self._inflight(engine.number, done.key)
         if job is None:
