@@ -184,6 +184,20 @@ def test_a_lost_device_costs_only_the_request_that_lost_it(loaded: RawSession) -
         assert file.read() == b"xxxxx"
 
 
+@pytest.mark.parametrize("data", [b"\x05\0\0\0\xc1\xc1\xc1\xc1\xc1", b"\x01\0\0\0\x01", b"\xff" * 64])
+def test_garbage_on_its_link_costs_an_engine_and_not_the_worker(loaded: RawSession, data: bytes) -> None:
+    """User code that writes to whatever descriptor there is reaches the front with it."""
+    loaded.compile(
+        "import os, stat\ndef write(data):\n    for fd in range(3, 100):\n        try:\n"
+        "            if stat.S_ISSOCK(os.fstat(fd).st_mode):\n                os.write(fd, data)\n"
+        "        except OSError:\n            pass\n",
+        "writes",
+    )
+    with pytest.raises(EngineCrashed):
+        loaded.run("write", data, unit="writes")
+    works(loaded)
+
+
 def test_an_engine_killed_from_outside_between_requests_is_replaced(loaded: RawSession) -> None:
     """An idle engine that is killed costs what it held, and no request."""
     before = loaded.status()["session"]

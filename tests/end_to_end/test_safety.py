@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -21,12 +22,13 @@ from tiremote.protocol.codec import encode
 from tiremote.protocol.errors import (
     EngineCrashed,
     KernelRuntimeError,
+    OutOfMemory,
     PayloadTooLarge,
     ProtocolError,
     TiremoteError,
     UnknownName,
 )
-from tiremote.protocol.messages import Fetch, Hello, Put, Run
+from tiremote.protocol.messages import Bye, Fetch, Hello, Put, Run
 from tiremote.protocol.packing import pack
 from tiremote.protocol.values import ArrayDescriptor, Handle, WireArray, wire_array
 
@@ -269,6 +271,15 @@ def test_a_client_that_does_not_read_costs_bounded_memory(arch: str) -> None:
             assert session.result(request)["value"].view()[::4096].min() == 3
 
 
+def test_times_that_are_too_long_to_wait_for_end_nothing(worker: RealWorker) -> None:
+    """A lease or a deadline of more milliseconds than there are numbers for is one that never comes."""
+    with RawSession(worker.address, lease=1e300) as session:
+        session.compile("import time\ndef nap():\n    time.sleep(0.1)\n", "u")
+        session.run("nap", unit="u", deadline=1e300)
+        still_works(session)
+        session.ask(Bye, end=True)
+
+
 # ---------------------------------------------------------------- nothing leaks
 
 
@@ -298,6 +309,37 @@ def test_bulk_bytes_leave_no_descriptor_and_no_memory_behind(worker: RealWorker,
     # Two numbers for spares that are being started or ended meanwhile.
     assert front.num_fds() <= before + 8
     assert mapped() <= 2
+
+
+def test_a_worker_takes_as_many_descriptors_as_it_may(arch: str) -> None:
+    """A shell's usual limit is below what a few sessions with many arrays need: each of these is a descriptor."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+    try:
+        worker = RealWorker(arch=arch)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with worker, RawSession(worker.address) as session:
+        session.compile("def many():\n    return [np.zeros(20_000) for _ in range(100)]\n", "u")
+        assert len(session.run("many", unit="u")) == 100
+
+
+def test_a_worker_without_a_descriptor_left_goes_on(arch: str) -> None:
+    """What needs one fails, and says so; the sessions stay, and work again when there is room."""
+    with RealWorker(arch=arch) as worker, RawSession(worker.address) as session:
+        session.compile("def many(_):\n    return [np.zeros(20_000) for _ in range(100)]\n", "u")
+        front = psutil.Process(worker.process.pid)
+        most = front.rlimit(psutil.RLIMIT_NOFILE)
+        front.rlimit(psutil.RLIMIT_NOFILE, (front.num_fds() + 4, most[1]))
+        array = wire_array(np.zeros(20_000))
+        with pytest.raises(OutOfMemory):
+            session.run("many", [array] * 20, unit="u")
+        with pytest.raises(EngineCrashed):
+            session.run("many", None, unit="u")
+        session.status()
+        front.rlimit(psutil.RLIMIT_NOFILE, most)
+        still_works(session)
+        assert len(session.run("many", None, unit="u")) == 100
 
 
 def test_a_client_that_is_killed_leaves_no_local_worker() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import resource
 import shlex
 import sys
 from pathlib import Path
@@ -77,12 +79,21 @@ def main(
         grace=grace,
         drain=drain,
     )
+    _take_descriptors()
     try:
         curve = _curve(keys, authorized)
         _serve(address, curve, settings, runtime, lifeline=sys.stdin.fileno() if until_eof else None)
     except TiremoteError as error:
         click.echo(f"tiremote-worker: {error}", err=True)
         sys.exit(1)
+
+
+def _take_descriptors() -> None:
+    """Clients, engines and arrays on their way take descriptors: as many as this process may have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Where there is no limit, there may be a lower one of the system's that is not told: then it stays.
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _curve(keys: Path | None, authorized: Path | None) -> Curve | None:

@@ -29,6 +29,9 @@ _TRACKED_BYTES = zmq.COPY_THRESHOLD
 #: Messages taken from clients before the engines are looked at again.
 _BURST = 64
 
+#: Seconds after which the time is looked at again, however late the next thing is due: poll takes no larger numbers.
+_LONGEST_WAIT = 3600.0
+
 
 class Loop:
     """Runs a `Front` on a bound ROUTER socket until it is drained.
@@ -124,7 +127,7 @@ class Loop:
         now = self._clock()
         due = self._front.next_deadline(now)
         # ZeroMQ counts whole milliseconds: rounding down would poll in circles until the time has come.
-        return None if due is None else int(max(0.0, due - now) * 1000) + 1
+        return None if due is None else int(min(max(0.0, due - now), _LONGEST_WAIT) * 1000) + 1
 
     def _say_ready(self) -> None:
         pool = self._front.scheduler.pool
@@ -190,12 +193,17 @@ class Loop:
             del self._owners[fd]
 
     def _read_engine(self, engine: EngineProcess) -> bool:
-        messages, alive = engine.channel.read()
-        for message, buffers in messages:
-            # What was printed before a message has to be told before it: the engine flushed first.
-            for fd in list(engine.pipes):
-                self._read_output(engine, fd)
-            self._front.on_engine(engine.number, message, buffers, self._clock())
+        try:
+            messages, alive = engine.channel.read()
+            for message, buffers in messages:
+                # What was printed before a message has to be told before it: the engine flushed first.
+                for fd in list(engine.pipes):
+                    self._read_output(engine, fd)
+                self._front.on_engine(engine.number, message, buffers, self._clock())
+        except Exception:
+            # A user's code can write to every descriptor of its process, or there is no room for what came.
+            _log.exception("engine %s (pid %s) says what is not understood: it is ended", engine.number, engine.pid)
+            return False
         return alive
 
     def _bury(self, engine: EngineProcess) -> None:
@@ -246,7 +254,12 @@ class Loop:
             self._unsent.setdefault(effect.session, []).append((tracker, size))
 
     def _spawn(self, number: int) -> None:
-        engine = EngineProcess(number, self._runtime)
+        try:
+            engine = EngineProcess(number, self._runtime)
+        except OSError as error:
+            _log.warning("engine %s could not be started: %s", number, error)
+            self._front.on_exit(number, 1, 0, self._clock())
+            return
         self._engines[number] = engine
         for fd in [engine.channel.fileno(), *engine.pipes]:
             self._owners[fd] = engine
@@ -278,5 +291,5 @@ class Loop:
 def _memory_of(pid: int) -> int | None:
     try:
         return int(psutil.Process(pid).memory_info().rss)
-    except psutil.Error:
+    except (psutil.Error, OSError):
         return None
