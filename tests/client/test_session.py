@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+
 import numpy as np
 import pytest
 
 from tiremote.client import Session
 from tiremote.protocol.errors import StaleHandle, UnknownName
-from tiremote.protocol.messages import Alloc, Cleanup, Compile, Interrupt
+from tiremote.protocol.messages import Alloc, Bye, Cleanup, Compile, Interrupt, Request
 from tiremote.protocol.results import RunResult
 
 from .fake_worker import LATER, FakeWorker
@@ -60,6 +64,21 @@ def test_cleanup_drops_units_arrays_and_everything(worker: FakeWorker, gpu: Sess
         gpu.cleanup(3)  # type: ignore[arg-type]
     gpu.cleanup_all()
     assert worker.of(Cleanup)[-1].everything
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a signal to oneself is another thing there")
+def test_ctrl_c_in_the_goodbye_still_closes(worker: FakeWorker, gpu: Session) -> None:
+    """A worker that does not answer costs nobody a thread, or a local worker that stays."""
+
+    def strike(request: Request) -> bool:
+        if isinstance(request, Bye):
+            os.kill(os.getpid(), signal.SIGINT)
+        return isinstance(request, Bye)
+
+    worker.lose = strike
+    with pytest.raises(KeyboardInterrupt):
+        gpu.close()
+    assert gpu.closed
 
 
 def test_interrupt_takes_a_future_an_id_or_nothing(worker: FakeWorker, gpu: Session) -> None:

@@ -15,9 +15,8 @@ from zmq.utils.monitor import recv_monitor_message
 from tiremote.client.core import NO_HANDSHAKE, Core, Pending
 from tiremote.client.keys import CurveKeys
 from tiremote.client.resolve import needs_ipv6
-from tiremote.protocol.codec import decode_reply, id_of, read_header
+from tiremote.protocol.codec import decode_reply, id_in
 from tiremote.protocol.errors import InternalError, Refused, TiremoteError, Unauthorized, WorkerUnreachable
-from tiremote.protocol.messages import RequestId
 from tiremote.protocol.results import Limits
 
 _log = logging.getLogger("tiremote.client")
@@ -27,6 +26,9 @@ _LOOK_AROUND = 1.0
 
 #: Messages that are read before what was asked for meanwhile is sent.
 _AT_A_TIME = 64
+
+#: What a worker answers is as large as it thinks right.
+_ANY = Limits(header_bytes=1 << 31)
 
 _EVENTS = (
     zmq.EVENT_HANDSHAKE_SUCCEEDED
@@ -188,7 +190,8 @@ class Link:
             try:
                 reply = decode_reply(buffers)
             except TiremoteError as error:
-                self._core.unreadable(_id_in(buffers), error, self.clock())
+                # Whom it was for is told where anything of it can be read: else it would be asked for without end.
+                self._core.unreadable(id_in(buffers[0], _ANY), error, self.clock())
             else:
                 self._core.received(reply, self.clock())
 
@@ -232,10 +235,3 @@ class Link:
 
 def _readable(socket: zmq.Socket[bytes]) -> bool:
     return bool(int(socket.get(zmq.EVENTS)) & zmq.POLLIN)
-
-
-def _id_in(buffers: list[Any]) -> RequestId | None:
-    try:
-        return id_of(read_header(buffers[0], buffers[1:], Limits(header_bytes=1 << 31)))
-    except (TiremoteError, IndexError):
-        return None

@@ -207,13 +207,16 @@ class Session:
 
     def _leave(self, *, end: bool, patience: float = 2.0) -> None:
         _open_sessions.discard(self)
-        if not self._exchange.closed:
-            # A worker that is gone is no reason to fail: the lease ends what is left there.
-            with contextlib.suppress(TiremoteError, TimeoutError):
-                self._exchange.call(Bye(id="", end=end), ByeResult, patience=patience)
+        try:
+            if not self._exchange.closed:
+                # A worker that is gone is no reason to fail: the lease ends what is left there.
+                with contextlib.suppress(TiremoteError, TimeoutError):
+                    self._exchange.call(Bye(id="", end=end), ByeResult, patience=patience)
+        finally:
+            # Also where Ctrl-C breaks the wait.
             self._exchange.close()
-        if self._worker is not None:
-            self._worker.stop()
+            if self._worker is not None:
+                self._worker.stop()
 
     def __repr__(self) -> str:
         engine = self._info.engine

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tiremote.client import Session
-from tiremote.protocol.errors import Refused, TiremoteError
 from tiremote.repl.cells import COMMAND, Cell, Command, read_cells, read_command
 from tiremote.repl.commands import CommandError, Commands, Quit
 from tiremote.repl.evaluate import Evaluator
@@ -67,10 +66,7 @@ class Shell:
 def leave(gpu: Session, *, url: str | None, session: str | None) -> str:
     """Closes the session; one line that says what became of it."""
     name = gpu.name
-    try:
-        gpu.close()
-    except (TiremoteError, Refused) as error:
-        return f"The worker was not there to say goodbye to: {error.message}"
+    gpu.close()
     if url is None:
         return "The session and its local worker have ended."
     if session is None:
