@@ -94,7 +94,7 @@ class Exchange:
         self._prefix = secrets.token_hex(3)
         self._numbers = count(1)
         self._under_way: dict[RequestId, RequestFuture[Any]] = {}
-        link.on_pass = self._release
+        link.on_pass = self.release_dropped
 
     @property
     def address(self) -> str:
@@ -248,7 +248,8 @@ class Exchange:
         except Exception:
             _log.exception("the handler of output failed")
 
-    def _release(self) -> None:
+    def release_dropped(self) -> None:
+        """Gives back on the worker what was garbage-collected here, without waiting."""
         handles = self.releases.take()
         if handles:
             self._drop(handles)
