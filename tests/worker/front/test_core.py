@@ -375,6 +375,19 @@ def test_a_drain_lets_running_work_end_and_takes_no_more(bench: FrontBench) -> N
     assert bench.stopped
 
 
+def test_a_drain_waits_for_the_answer_to_a_crash(bench: FrontBench) -> None:
+    """A request whose engine dies while the worker drains is answered before that leaves."""
+    token = bench.hello()
+    bench.load_unit(token)
+    request = bench.run(token)
+    bench.front.drain(bench.now)
+    bench.die(1)
+    bench.wait(0.01)
+    assert not bench.stopped
+    bench.wait(Settings().mourning)
+    assert bench.error(request).code == "crashed"
+
+
 def test_a_drain_that_takes_too_long_ends_what_runs(bench: FrontBench) -> None:
     """Work that outlasts the drain is answered as interrupted."""
     token = bench.hello()

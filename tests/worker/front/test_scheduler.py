@@ -116,6 +116,38 @@ def test_a_unit_that_kills_engines_when_it_is_loaded_is_given_up(bench: FrontBen
     assert len(bench.loads) == 1
 
 
+def test_a_unit_that_needs_a_later_one_is_loaded_after_it(bench: FrontBench) -> None:
+    """Units are loaded again in the order of their last load: one that uses a newer one needs a second try."""
+    token = bench.hello()
+    bench.load_unit(token, "user")
+    bench.load_unit(token, "used")
+    request = bench.run(token)
+    bench.die(1)
+    bench.loaded(bench.loads[0], ok=False)
+    bench.loaded(bench.loads[1])
+    assert [load.unit for _, load in bench.loads] == ["user", "used", "user", "used"]
+    assert bench.replies(request) == []
+    bench.loaded(bench.loads[2])
+    bench.loaded(bench.loads[3])
+    error = bench.error(request)
+    assert (error.data["restored"], error.data["lost"]) == (["user", "used"], [])
+
+
+def test_a_second_try_is_the_last(bench: FrontBench) -> None:
+    """What fails with every other unit there is given up."""
+    token = bench.hello()
+    bench.load_unit(token, "bad")
+    bench.load_unit(token, "good")
+    request = bench.run(token)
+    bench.die(1)
+    for number in range(4):
+        bench.loaded(bench.loads[number], ok=number % 2 == 1)
+    assert len(bench.loads) == 4
+    error = bench.error(request)
+    assert error.data["restored"] == ["good"]
+    assert error.data["lost"][0].startswith("bad (it could not be loaded again")
+
+
 def test_an_idle_engine_that_dies_costs_no_answer(bench: FrontBench) -> None:
     """A session whose engine died between two requests goes on with another."""
     token = bench.hello()
@@ -150,6 +182,44 @@ def test_a_poisoned_engine_is_killed_and_its_word_not_taken(bench: FrontBench) -
     assert error.data.get("signal") is None
     bench.done(bench.work[-1], value=4)
     assert bench.result(innocent)["value"] == 4
+
+
+def test_what_an_engine_began_is_never_run_by_the_next(bench: FrontBench) -> None:
+    """Also where its last answer was lost, as of one that lost its device and went on to the next request."""
+    token = bench.hello()
+    lost, begun, waiting = (bench.run(token) for _ in range(3))
+    bench.front.on_exit(1, -9, bench.work[1][1].key, bench.now)
+    bench.wait(Settings().mourning + 0.01)
+    assert (bench.error(lost).code, bench.error(begun).code) == ("crashed", "crashed")
+    assert [work.key for number, work in bench.work if number != 1] == [bench.work[2][1].key]
+    bench.done(bench.work[-1], value=1)
+    assert bench.result(waiting)["value"] == 1
+
+
+def test_an_interrupt_of_a_request_that_lost_its_engine_does_not_reach_the_next(bench: FrontBench) -> None:
+    """While its answer waits there is nothing left to stop; an engine that starts would die of the signal."""
+    token = bench.hello()
+    request = bench.run(token)
+    bench.ready = False
+    bench.die(1, -9)
+    assert bench.replies(request) == []
+    bench.ask(Interrupt(id="i", token=token, request=request.id))
+    assert bench.nudged == []
+    bench.wait(Settings().mourning + 0.01)
+    assert bench.error(request).code == "crashed"
+
+
+def test_code_that_stops_at_the_last_moment_is_not_killed_with_its_successor(bench: FrontBench) -> None:
+    """When the grace is over and the engine is at the next request already, that one is spared."""
+    token = bench.hello()
+    late, following = bench.run(token), bench.run(token)
+    bench.ask(Interrupt(id="i", token=token, request=late.id))
+    bench.begun[1] = bench.work[1][1].key
+    bench.wait(Settings().grace + 0.01)
+    assert bench.killed == []
+    bench.done(bench.work[0], value=1)
+    bench.done(bench.work[1], value=2)
+    assert (bench.result(late)["value"], bench.result(following)["value"]) == (1, 2)
 
 
 def test_an_interrupt_asks_first_and_kills_when_that_does_not_help(bench: FrontBench) -> None:
@@ -329,6 +399,18 @@ def test_spares_that_cannot_start_are_not_tried_for_ever() -> None:
         bench.die(number, 1)
     assert bench.spawned == [1, 2, 3]
     assert "exit code 1" in str(bench.front.scheduler.pool.unprepared)
+
+
+def test_an_answer_that_waits_is_not_replaced_by_the_next_engines_failure(bench: FrontBench) -> None:
+    """What was interrupted stays interrupted where the next engine does not start."""
+    token = bench.hello()
+    request = bench.run(token)
+    bench.ask(Interrupt(id="i", token=token))
+    bench.wait(Settings().grace + 0.01)
+    bench.ready = False
+    bench.die(1, -9)
+    bench.die(2, -9)
+    assert bench.error(request).code == "interrupted"
 
 
 def test_a_session_whose_engine_dies_while_it_starts_is_told(bench: FrontBench) -> None:

@@ -135,7 +135,8 @@ class Scheduler:
     def stop(self, job: Job, error: TiremoteError, now: float) -> None:
         """Stops the running job: first asks, then, when ``grace`` is over, kills."""
         engine = job.seat.session.engine
-        if job.stop is None and engine is not None:
+        # It may have lost its engine already, and wait for its answer: then there is nothing to stop.
+        if job.stop is None and engine is not None and job in engine.inflight:
             job.stop = Stopping(error=error, kill_at=now + self._settings.grace)
             self._answers.effects.append(Nudge(engine.number, job.key))
 
@@ -187,16 +188,22 @@ class Scheduler:
         self.pool.dismiss(engine, now, at_once=True)
 
     def _fail_waiting(self, session: Session, error: TiremoteError) -> None:
-        jobs = [mourned.job for mourned in session.mourning] + list(session.queue)
+        failed = [(mourned.job, mourned.error) for mourned in session.mourning]
+        failed += [(job, error) for job in session.queue]
         session.mourning.clear()
         session.queue.clear()
         session.queued_bytes = 0
-        for job in jobs:
-            self._answers.job_failed(job, error)
+        for job, reason in failed:
+            self._answers.job_failed(job, reason)
 
     def _on_done(self, engine: Engine, done: Done, buffers: list[Any], now: float) -> None:
         session = engine.session
         if session is None:
+            return
+        if done.poisoned:
+            # Nothing that this process says can be trusted any more; its death is handled in `on_exit`.
+            engine.fate = done.poisoned
+            self.pool.kill(engine)
             return
         if done.key in engine.loading:
             self._recovery.on_loaded(engine, session, done, now)
@@ -205,11 +212,6 @@ class Scheduler:
             return
         job = self._inflight(engine.number, done.key)
         if job is None:
-            return
-        if done.poisoned:
-            # Nothing that this process says can be trusted any more; its death is handled in `on_exit`.
-            engine.fate = done.poisoned
-            self.pool.kill(engine)
             return
         engine.inflight.remove(job)
         if engine.inflight and engine.inflight[0].started is None:
@@ -268,9 +270,9 @@ class Scheduler:
         self.pool.claim(session)
 
     def _bury(self, engine: Engine, session: Session, how: str, returncode: int, begun: int, now: float) -> None:
-        job = None
-        if engine.inflight and (engine.inflight[0].key == begun or engine.inflight[0].stop is not None):
-            job = engine.inflight.popleft()
+        lost = []
+        while engine.inflight and (engine.inflight[0].key <= begun or engine.inflight[0].stop is not None):
+            lost.append(engine.inflight.popleft())
         # These had not started: the next engine takes them, in the same order.
         for waiting in reversed(engine.inflight):
             if waiting.withdrawn:
@@ -278,14 +280,13 @@ class Scheduler:
             waiting.started = None
             session.queue.appendleft(waiting)
             session.queued_bytes += waiting.nbytes
-        if job is None:
-            return
-        error: TiremoteError = EngineCrashed(
-            f"the engine {how} during {describe(job)}", signal=None if engine.fate else signal_name(returncode)
-        )
-        if job.stop is not None:
-            error = job.stop.error
-        self._recovery.mourn(session, job, error, now)
+        for job in lost:
+            error: TiremoteError = EngineCrashed(
+                f"the engine {how} during {describe(job)}", signal=None if engine.fate else signal_name(returncode)
+            )
+            if job.stop is not None:
+                error = job.stop.error
+            self._recovery.mourn(session, job, error, now)
 
     # ------------------------------------------------------------ time
 
@@ -306,7 +307,9 @@ class Scheduler:
             if job.stop is not None:
                 if now >= job.stop.kill_at:
                     job.stop.kill_at = float("inf")
-                    self.pool.kill(engine)
+                    # Where the engine has begun the next one, the answer to this one is on its way.
+                    if self._begun_by(engine.number) <= job.key:
+                        self.pool.kill(engine)
             elif (due := _due(job)) is not None and now >= due:
                 seconds = job.request.deadline
                 self.stop(job, DeadlineExceeded(f"{describe(job)} ran longer than its deadline of {seconds} s",

@@ -79,6 +79,9 @@ class Engine:
     inflight: deque[Job] = field(default_factory=deque)
     #: Units being loaded again, in order, by the key of their `Load`.
     loading: OrderedDict[int, str] = field(default_factory=OrderedDict)
+    #: Those that could not be, and why, until all have been tried.
+    unloaded: dict[str, str] = field(default_factory=dict)
+    loads_again: bool = False
     #: Why the engine is about to go, where the front knows.
     fate: str | None = None
     kill_at: float | None = None
@@ -124,7 +127,7 @@ class Session:
 
     def is_awaited(self) -> bool:
         """Whether somebody waits for an answer of its engine."""
-        return bool(self.running() or self.queue or self.welcomes)
+        return bool(self.running() or self.queue or self.welcomes or self.mourning)
 
     def array_bytes(self) -> int:
         """Bytes of everything that is kept under a handle."""
