@@ -259,6 +259,8 @@ def test_a_units_own_arrays_are_reached_by_name(worker: FakeWorker, gpu: Session
     assert isinstance(field, RemoteField)
     assert str(field.grad._target) == "u.temperature.grad"
     assert repr(field) == "<RemoteField u.temperature f32, shape=(4,)>"
+    assert field.place == "u.temperature"
+    assert not worker.of(Fetch)
     with pytest.raises(Refused, match="goes with it"):
         field.free()
     with pytest.raises(UnknownName, match="needs_grad"):

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from recording_session import RecordingSession
+from tiremote.client import RemoteField
+from tiremote.protocol.values import Name
 from tiremote.repl.cells import Cell, read_command
 from tiremote.repl.commands import CommandError, Commands, Quit, read_slice
 from tiremote.repl.evaluate import Evaluator
@@ -54,6 +56,15 @@ def test_kernels_are_listed_with_versions(prompt: Prompt) -> None:
 
 def test_no_array_tells_how_to_make_one(prompt: Prompt) -> None:
     assert "ti.ndarray(ti.f32, shape=10)" in prompt.run(":arrays")
+
+
+def test_a_look_at_the_arrays_takes_no_handle_of_a_units_field(prompt: Prompt) -> None:
+    """The worker keeps what it gave a handle of: the field would outlive its unit."""
+    meta = {"dtype": "f32", "shape": (4,)}
+    field = RemoteField(None, Name(unit="u", name="f"), "field", meta)  # type: ignore[arg-type]
+    prompt.evaluator.names.values["f"] = field
+    name, kind, *_, place = prompt.run(":arrays").split("\n")[1].split()
+    assert (name, kind, place) == ("f", "field", "u.f")
 
 
 def test_fetch_of_an_unknown_array_is_refused_by_name(prompt: Prompt) -> None:

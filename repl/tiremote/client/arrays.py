@@ -72,7 +72,7 @@ class RemoteArray(Remote):
 
     @property
     def handle(self) -> Handle:
-        """What the worker knows it by. For one of a unit's own the worker is asked."""
+        """What the worker knows it by. For one of a unit's own it is asked, and keeps that when the unit goes."""
         target = self._alive()
         if isinstance(target, Handle):
             return target
@@ -80,6 +80,12 @@ class RemoteArray(Remote):
         if handle is None:
             raise UnknownName(f"{target} has no handle", name=str(target))
         return handle
+
+    @property
+    def place(self) -> str:
+        """The id of its handle, or ``unit.name`` for one of a unit's own. The worker is not asked."""
+        target = self._alive()
+        return target.id if isinstance(target, Handle) else str(target)
 
     # Whole
 

@@ -82,16 +82,17 @@ class Commands:
         self._show(table(rows) if len(rows) > 1 else "No kernel is loaded: type one.")
 
     def _arrays(self) -> None:
-        rows = [("name", "kind", "dtype", "shape", "size", "handle")]
+        rows = [("name", "kind", "dtype", "shape", "size", "place")]
         named = set()
         for name, array in self._evaluator.names.arrays():
             try:
-                handle = array.handle.id
+                # Not its handle: a look must not keep a field when its unit goes.
+                place = array.place
             except TiremoteError as error:
-                handle = f"({error.message})"
-            named.add(handle)
+                place = f"({error.message})"
+            named.add(place)
             shape = str(array.shape) + (f" of {array.element_shape}" if array.element_shape else "")
-            rows.append((name, kind_of(array), array.dtype.name, shape, size_text(array.nbytes), handle))
+            rows.append((name, kind_of(array), array.dtype.name, shape, size_text(array.nbytes), place))
         for holding in self._gpu.describe().arrays:
             if holding.handle.id not in named:
                 meta = holding.handle.meta
