@@ -103,7 +103,8 @@ class Changes:
 class Done:
     """Engine to front: a request's answer. Buffers of the result follow.
 
-    ``body`` is packed: the result, or [code, message, data]. ``poisoned``: this engine must be replaced.
+    ``body`` is packed: the result, or [code, message, data]. ``poisoned``: this engine must be replaced. ``fault`` is
+    the stack of a fault of ours, for the worker's log alone.
     """
 
     tag: ClassVar[str] = "done"
@@ -114,6 +115,7 @@ class Done:
     launch: float = 0.0
     changes: Changes | None = None
     poisoned: str | None = None
+    fault: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -91,7 +91,9 @@ def _described(name: str, value: Any, line: int, checked: bool, runtime: TaichiR
             checked=checked,
         )
     if inspect.isfunction(value):
-        return Definition(name=name, kind="function", line=line, parameters=_python_parameters(value), doc=_doc(value))
+        return Definition(
+            name=name, kind="function", line=line, parameters=_python_parameters(value, runtime), doc=_doc(value)
+        )
     if inspect.isclass(value):
         return Definition(name=name, kind="class", line=line, doc=_doc(value))
     if runtime.is_struct_type(value):
@@ -116,7 +118,7 @@ def _returns(annotations: tuple[Any, ...], runtime: TaichiRuntime) -> str | None
     return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"
 
 
-def _python_parameters(function: Any) -> tuple[Parameter, ...]:
+def _python_parameters(function: Any, runtime: TaichiRuntime) -> tuple[Parameter, ...]:
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -125,10 +127,18 @@ def _python_parameters(function: Any) -> tuple[Parameter, ...]:
     return tuple(
         Parameter(
             name=marks.get(each.kind, "") + each.name,
-            takes="" if each.annotation is inspect.Parameter.empty else inspect.formatannotation(each.annotation),
+            takes=_python_takes(each.annotation, runtime),
         )
         for each in parameters
     )
+
+
+def _python_takes(annotation: Any, runtime: TaichiRuntime) -> str:
+    if annotation is inspect.Parameter.empty:
+        return ""
+    # Taichi's own types have no readable form.
+    known = not isinstance(annotation, type | str) and type(annotation).__module__.startswith(f"{runtime.name}.")
+    return _takes(annotation, runtime) if known else inspect.formatannotation(annotation)
 
 
 def _doc(value: Any) -> str | None:

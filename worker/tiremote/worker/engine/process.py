@@ -9,7 +9,8 @@ import signal
 import socket
 import sys
 import traceback
-from typing import Any
+import warnings
+from typing import Any, TextIO
 
 from tiremote.protocol.codec import read_header, request_from_header
 from tiremote.protocol.error_wire import error_to_wire
@@ -17,7 +18,7 @@ from tiremote.protocol.errors import EngineCrashed, InternalError, Interrupted, 
 from tiremote.protocol.messages import EngineRequest
 from tiremote.protocol.packing import pack
 from tiremote.protocol.results import EngineInfo, Limits
-from tiremote.worker.engine.frames import poison_in, run_error
+from tiremote.worker.engine.frames import poison_in, run_error, without_colours
 from tiremote.worker.engine.nudges import Nudges, Stopped
 from tiremote.worker.engine.output import EngineOutput
 from tiremote.worker.engine.runtime import TaichiRuntime
@@ -103,9 +104,9 @@ class EngineProcess:
             if not isinstance(request, EngineRequest):
                 raise AssertionError(f"the front keeps {request.op} to itself")
             self._output.begin(message.key, wanted=request.events)
-            with self._runtime.guard_init() as warnings, self._nudges.stoppable(message.key):
+            with self._runtime.guard_init() as told, self._nudges.stoppable(message.key):
                 result = service.serve(request)
-            for text in warnings:
+            for text in told:
                 self._channel.send(Warned(key=message.key, text=text))
             return result
 
@@ -120,7 +121,7 @@ class EngineProcess:
         """Serves and sends exactly one `Done`, whatever happens."""
         service = self._the_service()
         buffers: list[Any] = []
-        poisoned = None
+        poisoned = fault = None
         try:
             body = pack(serve(), buffers)
             ok = True
@@ -128,7 +129,10 @@ class EngineProcess:
             poison = poison_in(error)
             poisoned = None if poison is None else f"lost its device ({poison})"
             buffers = []
-            body = _packed(self._typed(error))
+            told = self._typed(error)
+            if isinstance(told, InternalError):
+                fault = "".join(traceback.format_exception(error))
+            body = _packed(told)
             ok = False
             # Whatever was left half done must not spoil the next request.
             self._runtime.leave_kernel()
@@ -144,6 +148,7 @@ class EngineProcess:
             launch=service.launch_seconds,
             changes=service.changes(),
             poisoned=poisoned,
+            fault=fault,
         )
         try:
             self._channel.send(done, buffers)
@@ -162,8 +167,7 @@ class EngineProcess:
         try:
             return run_error(error, self._runtime)
         except Exception:
-            # A fault of ours: the log has it, the user gets a line.
-            print("".join(traceback.format_exception(error)), file=sys.__stderr__)
+            # A fault of ours: the log gets the stack, the user a line.
             return InternalError(f"{type(error).__name__} inside the worker: {error}; see the worker's log")
 
 
@@ -180,6 +184,21 @@ def die_with(front: int) -> None:
         os._exit(1)
 
 
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,  # noqa: ARG001 (the name is that of `warnings.showwarning`)
+) -> None:
+    """A warning of user code, in the user's own lines."""
+    source = source_of(filename)
+    where = f"line {lineno} of {source.unit!r}: " if source is not None else ""
+    text = " ".join(without_colours(str(message)).split())
+    print(f"{where}{category.__name__}: {text}", file=file or sys.stderr)
+
+
 def main(argv: list[str]) -> None:
     """``python -m tiremote.worker.engine LINK PAGE RUNTIME``: two descriptors and a name, from the front."""
     link, page, runtime = int(argv[0]), int(argv[1]), argv[2]
@@ -189,6 +208,7 @@ def main(argv: list[str]) -> None:
     # Nothing that the user's code starts may keep the link open: the front would not see this process die.
     os.set_inheritable(link, False)
     os.register_at_fork(after_in_child=engine.be_copy)
+    warnings.showwarning = _show_warning
     # Taichi turns a crash into pages of its own stack; the front tells the signal.
     for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL):
         signal.signal(number, signal.SIG_DFL)

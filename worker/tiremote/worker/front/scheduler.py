@@ -200,6 +200,8 @@ class Scheduler:
         session = engine.session
         if session is None:
             return
+        if done.fault:
+            _log.error("session %s: a fault of this worker:\n%s", session.id, done.fault)
         if done.poisoned:
             # Nothing that this process says can be trusted any more; its death is handled in `on_exit`.
             engine.fate = done.poisoned
