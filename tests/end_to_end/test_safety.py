@@ -25,10 +25,11 @@ from tiremote.protocol.errors import (
     OutOfMemory,
     PayloadTooLarge,
     ProtocolError,
+    StaleHandle,
     TiremoteError,
     UnknownName,
 )
-from tiremote.protocol.messages import Bye, Fetch, Hello, Put, Run
+from tiremote.protocol.messages import Bye, Cleanup, Fetch, Hello, Put, Run
 from tiremote.protocol.packing import pack
 from tiremote.protocol.values import ArrayDescriptor, Handle, WireArray, wire_array
 
@@ -231,6 +232,17 @@ def test_a_unit_may_have_any_name_and_replaces_no_module(session: RawSession, un
     assert session.run("f", unit=unit) == (2.0, "1", "/")
     session.compile("import numpy, json\ndef g():\n    return numpy.zeros(1).tolist(), json.loads('2')\n", "after")
     assert session.run("g", unit="after") == ([0.0], 2)
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_a_handle_that_is_named_twice_is_dropped_once(session: RawSession, everything: bool) -> None:
+    """And the other array that the request names goes as well."""
+    x, y = session.put(np.zeros(4, np.float32)), session.put(np.zeros(2, np.float32))
+    gone = session.ask(Cleanup, targets=(x, x, y), everything=everything)
+    assert (gone["handles"], gone["nbytes"]) == ([x.id, y.id], 24)
+    for handle in (x, y):
+        with pytest.raises(StaleHandle):
+            session.fetch(handle)
 
 
 def test_a_handle_of_another_session_is_unknown(worker: RealWorker, session: RawSession) -> None:
