@@ -79,6 +79,18 @@ def test_an_ipc_socket_is_for_its_user_alone_and_goes_with_the_worker(tmp_path: 
     assert not path.exists()
 
 
+def test_a_worker_takes_no_address_from_another(tmp_path: Path) -> None:
+    """A second one at the same file is refused, and the first goes on there; so it is where the second has bad keys."""
+    address = f"ipc://{tmp_path}/w.sock"
+    with RealWorker(address=address) as worker:
+        with pytest.raises(RuntimeError, match="another worker"):
+            RealWorker(address=address)
+        with pytest.raises(RuntimeError, match="no key in"):
+            RealWorker(f"--keys={tmp_path}/none", f"--authorized={tmp_path}", address=address)
+        with RawSession(worker.address) as session:
+            still_works(session)
+
+
 # ---------------------------------------------------------------- CURVE
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import resource
 import shlex
 import sys
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import click
 import zmq
 
 from tiremote.protocol.errors import TiremoteError
 from tiremote.protocol.results import Limits
-from tiremote.worker.front.binding import Curve, bind, check_address, secure, start_authenticator
+from tiremote.worker.front.binding import Curve, bind, check_address, ipc_path, secure, start_authenticator
 from tiremote.worker.front.core import WORKER_VERSION, Front
 from tiremote.worker.front.loop import Loop
 from tiremote.worker.front.settings import Settings
@@ -107,6 +107,7 @@ def _serve(address: str, curve: Curve | None, settings: Settings, runtime: str, 
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     authenticator = start_authenticator(context, curve) if curve else None
     router = context.socket(zmq.ROUTER)
+    real = None
     try:
         _tune(router, settings.limits)
         if curve:
@@ -117,7 +118,7 @@ def _serve(address: str, curve: Curve | None, settings: Settings, runtime: str, 
             settings,
             runtime,
             curve=curve is not None,
-            on_ready=lambda front: _say_ready(real, front),
+            on_ready=functools.partial(_say_ready, real),
             lifeline=lifeline,
         ).run()
     finally:
@@ -125,8 +126,8 @@ def _serve(address: str, curve: Curve | None, settings: Settings, runtime: str, 
         if authenticator:
             authenticator.stop()
         context.term()
-        if wanted.startswith("ipc://"):
-            Path(urlsplit(wanted).netloc + urlsplit(wanted).path).unlink(missing_ok=True)
+        if real is not None and wanted.startswith("ipc://"):
+            ipc_path(wanted).unlink(missing_ok=True)
 
 
 def _tune(router: zmq.Socket[bytes], limits: Limits) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import socket as unix
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -55,6 +56,20 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
+def ipc_path(address: str) -> Path:
+    """The file of an ``ipc://`` address."""
+    return Path(address.removeprefix("ipc://"))
+
+
+def _is_served(path: Path) -> bool:
+    with unix.socket(unix.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
 def start_authenticator(context: zmq.Context[zmq.Socket[bytes]], curve: Curve) -> ThreadAuthenticator:
     """Admits the keys in the folder and nobody else; the folder is read again by each handshake."""
     if not curve.authorized.is_dir():
@@ -81,6 +96,9 @@ def secure(socket: zmq.Socket[bytes], curve: Curve) -> None:
 
 def bind(socket: zmq.Socket[bytes], address: str) -> str:
     """Binds and returns the real address. Raises `Refused` where that is not possible."""
+    if address.startswith("ipc://") and _is_served(ipc_path(address)):
+        # ZeroMQ would take the other's file away without a word.
+        raise Refused(f"cannot listen on {address}: somebody does already: is another worker running there?")
     # An ipc socket file belongs to this user alone, from the moment it is there.
     mask = os.umask(0o177)
     try:
