@@ -52,7 +52,7 @@ def fetch(
             progress(nbytes, nbytes)
         return array
     if kind == "field":
-        # It has no memory to read ranges of.
+        # Where it is not dense, each range costs the worker a launch.
         return fetch_copy(exchange, target, progress)
     out = np.empty(shape, dtype)
     fetch_into(exchange, target, out.reshape(-1), progress)

@@ -220,10 +220,12 @@ def test_waiting_bytes_of_a_session_are_bounded() -> None:
 
 
 def test_a_source_that_is_too_long_is_refused() -> None:
-    """The limit on a source is said with both numbers."""
+    """The limit on a source counts its bytes, and is said with both numbers."""
     bench = FrontBench(Settings(limits=Limits(source_bytes=10)))
-    error = bench.error(bench.ask(Compile(id=1, token=bench.hello(), source="x" * 11)))
-    assert (error.code, error.data) == ("too-large", {"size": 11, "limit": 10})
+    token = bench.hello()
+    for number, (source, size) in enumerate([("x" * 11, 11), ("\u00fc" * 6, 12)]):
+        error = bench.error(bench.ask(Compile(id=number, token=token, source=source)))
+        assert (error.code, error.data) == ("too-large", {"size": size, "limit": 10})
 
 
 def test_status_tells_what_runs_and_since_when(bench: FrontBench) -> None:

@@ -27,6 +27,7 @@ from tiremote.protocol.messages import (
     VERSION,
     Bye,
     Cancel,
+    Compile,
     Describe,
     EngineRequest,
     Hello,
@@ -167,11 +168,11 @@ class Front:
         limits = self._settings.limits
         if self._drain_until is not None:
             raise Refused("the worker is shutting down and takes no new work")
-        source = getattr(request, "source", None)
-        if isinstance(source, str) and len(source) > limits.source_bytes:
+        size = len(request.source.encode()) if isinstance(request, Compile) else 0
+        if size > limits.source_bytes:
             raise PayloadTooLarge(
-                f"a source of {len(source)} characters came, at most {limits.source_bytes} are taken",
-                size=len(source),
+                f"a source of {size} bytes came, at most {limits.source_bytes} are taken",
+                size=size,
                 limit=limits.source_bytes,
             )
         if session.queued_bytes + nbytes > limits.session_bytes:
