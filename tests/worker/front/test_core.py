@@ -177,6 +177,21 @@ def test_a_malformed_message_gets_an_error_and_the_next_an_answer(
     assert bench.result(bench.ask(Ping(id="after"))) == {"missing": []}
 
 
+def test_a_fault_of_the_front_costs_one_answer(bench: FrontBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is wrong in the worker itself, it is told to whom it concerns and ends nobody's session."""
+    token = bench.hello()
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.front.scheduler, "submit", broken)
+        assert bench.error(bench.run(token)).code == "internal"
+    request = bench.run(token)
+    bench.done(bench.work[0], value=1)
+    assert bench.result(request)["value"] == 1
+
+
 def test_a_message_without_a_header_is_counted(bench: FrontBench) -> None:
     """Where there is nothing to answer, the drop is counted."""
     for frames in ([], [b""]):

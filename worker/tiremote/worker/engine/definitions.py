@@ -32,6 +32,11 @@ def define(
     )
 
 
+def sendable(text: str) -> str:
+    """A text of the user's for a receipt: it may hold what UTF-8 does not."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def binding_lines(tree: ast.Module) -> dict[str, int]:
     """Name to the line that last binds it at module level, imports left out."""
     lines: dict[str, int] = {}
@@ -108,7 +113,7 @@ def _described(name: str, value: Any, line: int, checked: bool, runtime: TaichiR
 def _takes(annotation: Any, runtime: TaichiRuntime) -> str:
     if annotation is inspect.Parameter.empty:
         return ""
-    return str(runtime.parameter_type(annotation))
+    return sendable(str(runtime.parameter_type(annotation)))
 
 
 def _returns(annotations: tuple[Any, ...], runtime: TaichiRuntime) -> str | None:
@@ -138,12 +143,12 @@ def _python_takes(annotation: Any, runtime: TaichiRuntime) -> str:
         return ""
     # Taichi's own types have no readable form.
     known = not isinstance(annotation, type | str) and type(annotation).__module__.startswith(f"{runtime.name}.")
-    return _takes(annotation, runtime) if known else inspect.formatannotation(annotation)
+    return _takes(annotation, runtime) if known else sendable(inspect.formatannotation(annotation))
 
 
 def _doc(value: Any) -> str | None:
     own = vars(value).get("__doc__") if inspect.isclass(value) else getattr(value, "__doc__", None)
-    return inspect.cleandoc(own)[:_MOST_DOC] if isinstance(own, str) and own.strip() else None
+    return sendable(inspect.cleandoc(own)[:_MOST_DOC]) if isinstance(own, str) and own.strip() else None
 
 
 def _meta(value: Any, runtime: TaichiRuntime) -> dict[str, Any]:

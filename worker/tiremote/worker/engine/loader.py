@@ -17,7 +17,7 @@ from typing import Any, Final
 from tiremote.protocol.errors import ProtocolError, Refused, UnknownName
 from tiremote.protocol.receipts import Receipt
 from tiremote.worker.engine.check import Calls, Checker
-from tiremote.worker.engine.definitions import define
+from tiremote.worker.engine.definitions import define, sendable
 from tiremote.worker.engine.frames import load_error, without_colours
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.engine.source import FILE_PREFIX, Source, digest_of, read_source, withdraw
@@ -267,5 +267,5 @@ def _is_for_the_user(warning: warnings.WarningMessage) -> bool:
 
 
 def _told(warning: warnings.WarningMessage) -> str:
-    text = " ".join(without_colours(str(warning.message)).split())
+    text = sendable(" ".join(without_colours(str(warning.message)).split()))
     return f"line {warning.lineno}: {text}" if warning.filename.startswith(FILE_PREFIX) else text

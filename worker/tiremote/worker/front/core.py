@@ -14,6 +14,7 @@ from typing import Any
 
 from tiremote.protocol.codec import check_buffers, id_in, read_header, request_from_header
 from tiremote.protocol.errors import (
+    InternalError,
     Interrupted,
     PayloadTooLarge,
     Refused,
@@ -115,6 +116,11 @@ class Front:
             self._on_request(route, user, request_from_header(header), frames, nbytes, now)
         except TiremoteError as error:
             self._answers.fail(route, id_in(frames[0], self._settings.limits), error)
+        except Exception as error:
+            # A fault of ours: whoever met it hears of it, and everybody else's sessions stay.
+            _log.exception("a message could not be handled")
+            told = InternalError(f"{type(error).__name__} inside the worker: {error}; see the worker's log")
+            self._answers.fail(route, id_in(frames[0], self._settings.limits), told)
 
     def _on_request(
         self, route: Route, user: str, request: Request, frames: Sequence[Any], nbytes: int, now: float
