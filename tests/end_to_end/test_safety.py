@@ -148,6 +148,25 @@ def test_others_get_nothing(curve_worker: RealWorker, keys: Path, name: str | No
         still_works(session)
 
 
+def test_a_key_that_is_added_later_is_admitted_even_after_a_refusal(curve_worker: RealWorker, keys: Path) -> None:
+    """A worker need not be restarted for a new client, nor for one that is no longer welcome."""
+    zmq.auth.create_certificates(keys, "late")
+    admitted = keys / "admitted" / "late.key"
+    with CurveSession(curve_worker, keys, "late") as session:
+        session.send(Hello)
+        with pytest.raises(TimeoutError):
+            session.receive(0.5)
+    os.link(keys / "late.key", admitted)
+    with CurveSession(curve_worker, keys, "late") as session:
+        session.token = session.ask(Hello)["token"]
+        still_works(session)
+    admitted.unlink()
+    with CurveSession(curve_worker, keys, "late") as session:
+        session.send(Hello)
+        with pytest.raises(TimeoutError):
+            session.receive(0.5)
+
+
 def test_keys_that_others_can_read_are_refused(keys: Path, tmp_path: Path) -> None:
     """A secret key with open permissions does not start a worker."""
     copy = tmp_path / "open.key_secret"
