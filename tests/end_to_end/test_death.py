@@ -283,6 +283,19 @@ def test_the_fronts_death_ends_its_engines_even_in_a_kernel(arch: str) -> None:
         assert alive == []
 
 
+def test_the_fronts_death_ends_what_user_code_forked(arch: str) -> None:
+    """SIGKILL to the front, which can end nothing any more, leaves no worker of a pool behind."""
+    source = (
+        "import os, time\ndef fork():\n    child = os.fork()\n    if child == 0:\n        time.sleep(1000)\n"
+        "    return child\n"
+    )
+    with RealWorker(arch=arch) as worker, RawSession(worker.address) as session:
+        session.compile(source)
+        forked = psutil.Process(session.run("fork"))
+        worker.send_signal(signal.SIGKILL)
+        _until(lambda: not _lives(forked))
+
+
 def test_the_end_of_standard_input_ends_a_worker_that_is_busy(arch: str) -> None:
     """A worker that belongs to a program goes with it, whatever runs."""
     with RealWorker(arch=arch) as worker, RawSession(worker.address) as session:

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import traceback
 import warnings
 from typing import Any, TextIO
@@ -43,9 +44,19 @@ class EngineProcess:
         self._service: Service | None = None
         self._options: dict[str, Any] | None = None
         self._is_copy = False
+        #: Who forks, where that is a process's main thread.
+        self._forking: int | None = None
+
+    def be_forked(self) -> None:
+        """Before the user's code forks."""
+        process = os.getpid()
+        # The kernel takes the end of the thread that forked for the end of the parent.
+        self._forking = process if threading.current_thread() is threading.main_thread() else None
 
     def be_copy(self) -> None:
         """In a process that the user's code forked: the link is its parent's alone, whose death shows in its end."""
+        if self._forking is not None:
+            die_with(self._forking)
         self._is_copy = True
         self._channel.close()
 
@@ -175,11 +186,11 @@ def _packed(error: TiremoteError) -> bytes:
     return pack(list(error_to_wire(error)), [])
 
 
-def die_with(front: int) -> None:
-    """Has the kernel end this process when the front ends, also while a kernel of Taichi's runs and holds the GIL."""
+def die_with(parent: int) -> None:
+    """Has the kernel end this process when its parent ends, also while a kernel of Taichi's runs and holds the GIL."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != front:
+    if os.getppid() != parent:
         # It ended before the wish was heard.
         os._exit(1)
 
@@ -207,7 +218,7 @@ def main(argv: list[str]) -> None:
     os.close(page)
     # Nothing that the user's code starts may keep the link open: the front would not see this process die.
     os.set_inheritable(link, False)
-    os.register_at_fork(after_in_child=engine.be_copy)
+    os.register_at_fork(before=engine.be_forked, after_in_child=engine.be_copy)
     warnings.showwarning = _show_warning
     # Taichi turns a crash into pages of its own stack; the front tells the signal.
     for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL):
