@@ -105,9 +105,11 @@ class FrontBench:
         request = self.ask(Hello(id=f"hello-{next(self._ids)}", **fields), identity, user)
         return str(self.result(request)["token"])
 
-    def run(self, token: str, name: str = "step", identity: bytes = b"laptop", **fields: Any) -> Request:
+    def run(
+        self, token: str, name: str = "step", identity: bytes = b"laptop", user: str = "", **fields: Any
+    ) -> Request:
         """Sends a run request with an id of its own."""
-        return self.ask(Run(id=next(self._ids), token=token, target=Name(name=name), **fields), identity)
+        return self.ask(Run(id=next(self._ids), token=token, target=Name(name=name), **fields), identity, user)
 
     def replies(self, request: Request) -> list[Reply]:
         """Everything that was sent about a request."""

@@ -295,6 +295,35 @@ def test_bye_with_end_ends_the_session_and_its_token(bench: FrontBench) -> None:
     assert bench.error(bench.run(token)).code == "unknown-name"
 
 
+def test_sessions_are_listed_and_can_be_ended_from_outside(bench: FrontBench) -> None:
+    """A session whose client is gone, its token with it, is found and ended, by its own key alone."""
+    token = bench.hello(session="lab", user="key-a")
+    bench.hello(b"other", user="key-b")
+    request = bench.run(token, "endless", user="key-a")
+    bench.wait(40.0)
+    (line,) = bench.result(bench.ask(Status(id="s"), user="key-a"))["listed"]
+    assert (line["name"], line["state"], line["clients"], line["unused"]) == ("lab", "busy", 0, 40.0)
+    assert line["running"]["target"] == "run endless"
+    assert bench.error(bench.ask(Bye(id="b", end=True, session="lab"), user="key-b")).code == "unknown-name"
+    assert bench.error(bench.ask(Bye(id="c", session="lab"), user="key-a")).code == "unauthorized"
+    assert bench.result(bench.ask(Bye(id="d", end=True, session=line["id"]), user="key-a"))["session_ended"] is True
+    assert bench.error(request).code == "interrupted"
+    assert bench.killed == [1]
+
+
+def test_a_client_that_has_said_bye_is_not_counted_and_its_answers_are_not_kept(bench: FrontBench) -> None:
+    """Who has left is no client any more; its ids are still not run twice."""
+    token = bench.hello(session="lab")
+    request = bench.run(token)
+    bench.done(bench.work[0])
+    bench.ask(Bye(id="b", token=token))
+    other = bench.hello(b"other", session="lab")
+    assert bench.result(bench.ask(Status(id="s", token=other)))["session"]["clients"] == 1
+    bench.ask(request)
+    assert [reply.op for reply in bench.replies(request)] == ["ok", "error"]
+    assert len(bench.work) == 1
+
+
 def test_a_session_outlives_its_client_by_its_lease_and_not_longer(bench: FrontBench) -> None:
     """A detached session is there until its lease is over, then its engine goes."""
     token = bench.hello(lease=60.0)

@@ -233,6 +233,7 @@ def test_an_interrupt_asks_first_and_kills_when_that_does_not_help(bench: FrontB
     assert bench.killed == [1]
     bench.die(1, -9)
     assert bench.error(request).code == "interrupted"
+    assert bench.result(bench.ask(Status(id="s")))["crashes"] == 0  # it was asked for
 
 
 def test_code_that_stops_when_asked_keeps_its_engine(bench: FrontBench) -> None:

@@ -44,12 +44,14 @@ from tiremote.protocol.results import (
     HelloResult,
     InterruptResult,
     Pong,
+    SessionLine,
+    SessionStatus,
     WorkerStatus,
 )
 from tiremote.worker.front.answers import Answers
 from tiremote.worker.front.effects import Effect, Route, Stop
 from tiremote.worker.front.output import Output, Stream
-from tiremote.worker.front.reports import description, session_status
+from tiremote.worker.front.reports import description, session_line, session_status
 from tiremote.worker.front.scheduler import Scheduler, describe
 from tiremote.worker.front.session_table import SessionTable
 from tiremote.worker.front.sessions import Job, Seat, Session
@@ -132,7 +134,9 @@ class Front:
         if isinstance(request, Ping):
             self._answers.ok(route, request.id, self._pong(route, request, seat))
         elif isinstance(request, Status):
-            self._answers.ok(route, request.id, self._status(seat, now))
+            self._answers.ok(route, request.id, self._status(seat, user, now))
+        elif seat is None and isinstance(request, Bye):
+            self._answers.ok(route, request.id, self._end_listed(request, user, now))
         elif seat is None:
             raise Unauthorized(f"op {request.op} needs the token that hello gave")
         elif isinstance(request, EngineRequest):
@@ -248,7 +252,17 @@ class Front:
         if request.end:
             self._sessions.end(session, now)
             return ByeResult(session_ended=True)
+        # It has all its answers and counts as gone, until its token is heard again.
+        seat.record.forget()
+        seat.last_seen = float("-inf")
         return ByeResult(lease=session.lease)
+
+    def _end_listed(self, request: Bye, user: str, now: float) -> ByeResult:
+        """Ends a session from outside: one whose client is gone and took the token with it."""
+        if not request.end or request.session is None:
+            raise Unauthorized("op bye needs the token that hello gave, or end and the session to be ended")
+        self._sessions.end(self._sessions.listed(request.session, user), now)
+        return ByeResult(session_ended=True)
 
     # ------------------------------------------------------------ answered at once
 
@@ -265,7 +279,7 @@ class Front:
                 job.route = route
         return Pong(missing=tuple(missing))
 
-    def _status(self, seat: Seat | None, now: float) -> WorkerStatus:
+    def _status(self, seat: Seat | None, user: str, now: float) -> WorkerStatus:
         scheduler = self.scheduler
         return WorkerStatus(
             pid=os.getpid(),
@@ -277,12 +291,16 @@ class Front:
             requests=self._requests,
             dropped=self._dropped,
             crashes=scheduler.crashes,
-            session=None
-            if seat is None
-            else session_status(
-                seat.session, scheduler.begun(seat.session), now, self._settings.attached, self._memory_of
-            ),
+            session=None if seat is None else self._session_status(seat.session, now),
+            listed=() if seat else tuple(self._session_line(each, now) for each in self._sessions.of(user)),
         )
+
+    def _session_status(self, session: Session, now: float) -> SessionStatus:
+        begun = self.scheduler.begun(session)
+        return session_status(session, begun, now, self._settings.attached, self._memory_of)
+
+    def _session_line(self, session: Session, now: float) -> SessionLine:
+        return session_line(session, self._session_status(session, now), now)
 
     def _describe(self, _request: Describe, seat: Seat, _now: float) -> Description:
         return description(seat.session)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable
+from queue import SimpleQueue
 
 import psutil
 import zmq
@@ -62,6 +65,9 @@ class Loop:
         #: Descriptor to the engine that it belongs to.
         self._owners: dict[int, EngineProcess] = {}
         self._running = True
+        #: Engines that have been waited for: their number, exit code, and the request that they began last.
+        self._dead: SimpleQueue[tuple[int, int, int]] = SimpleQueue()
+        self._wake, self._woken = socket.socketpair()
         #: Large answers that ZeroMQ has not sent on yet, for each session.
         self._unsent: dict[str, list[tuple[zmq.MessageTracker, int]]] = {}
         self._front = Front(
@@ -78,17 +84,20 @@ class Loop:
         self._poller.register(self._router, zmq.POLLIN)
         if self._lifeline is not None:
             self._poller.register(self._lifeline, zmq.POLLIN)
-        wakeup, restore = self._catch_signals()
-        self._poller.register(wakeup, zmq.POLLIN)
+        self._poller.register(self._woken, zmq.POLLIN)
+        restore = self._catch_signals()
         try:
             self._carry_out()
             while self._running:
-                self._step(wakeup)
+                self._step()
         finally:
             restore()
             for engine in list(self._engines.values()):
                 engine.kill()
                 engine.close()
+                engine.wait()
+            self._wake.close()
+            self._woken.close()
 
     def _begun_by(self, number: int) -> int:
         engine = self._engines.get(number)
@@ -106,14 +115,12 @@ class Loop:
             self._unsent.pop(session, None)
         return sum(size for _, size in waiting)
 
-    def _step(self, wakeup: socket.socket) -> None:
+    def _step(self) -> None:
         ready = dict(self._poller.poll(self._patience()))
         if self._router in ready:
             self._read_clients()
-        if wakeup.fileno() in ready:
-            for number in wakeup.recv(64):
-                _log.info("%s: draining", signal.Signals(number).name)
-                self._front.drain(self._clock())
+        if self._woken.fileno() in ready:
+            self._read_wakes()
         if self._lifeline is not None and self._lifeline in ready:
             self._read_lifeline()
         for fd in ready:
@@ -139,21 +146,18 @@ class Loop:
         elif pool.unprepared is not None:
             raise pool.unprepared
 
-    def _catch_signals(self) -> tuple[socket.socket, Callable[[], None]]:
-        ours, theirs = socket.socketpair()
-        for sock in (ours, theirs):
+    def _catch_signals(self) -> Callable[[], None]:
+        for sock in (self._wake, self._woken):
             sock.setblocking(False)
         before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
-        old = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+        old = signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
 
         def restore() -> None:
             signal.set_wakeup_fd(old)
             for number, handler in before.items():
                 signal.signal(number, handler)
-            ours.close()
-            theirs.close()
 
-        return ours, restore
+        return restore
 
     # ------------------------------------------------------------ reading
 
@@ -166,6 +170,15 @@ class Loop:
             user = str(identity.get("User-Id")) if self._curve else ""
             self._front.on_client(identity.bytes, user, [frame.buffer for frame in frames], self._clock())
             self._carry_out()
+
+    def _read_wakes(self) -> None:
+        """Signals by their number, and 0 for each engine that has been waited for."""
+        for number in self._woken.recv(4096):
+            if number:
+                _log.info("%s: draining", signal.Signals(number).name)
+                self._front.drain(self._clock())
+        while not self._dead.empty():
+            self._front.on_exit(*self._dead.get(), self._clock())
 
     def _read_lifeline(self) -> None:
         if self._lifeline is not None and not os.read(self._lifeline, 4096):
@@ -216,7 +229,16 @@ class Loop:
             del self._owners[fd]
         del self._engines[engine.number]
         begun = engine.begun
-        self._front.on_exit(engine.number, engine.close(), begun, self._clock())
+        engine.close()
+
+        def reap() -> None:
+            self._dead.put((engine.number, engine.wait(), begun))
+            # A full socket wakes the loop as well.
+            with contextlib.suppress(OSError):
+                self._wake.send(b"\0")
+
+        # Not here: a GPU's driver may take its time to let a process go, and everybody else would wait.
+        threading.Thread(target=reap, name=f"reap engine {engine.number}", daemon=True).start()
 
     # ------------------------------------------------------------ doing
 

@@ -101,12 +101,15 @@ class EngineProcess:
         """The key of the request that it began last."""
         return self._page.begun
 
-    def close(self) -> int:
-        """Lets go of everything once the process is dead; its exit code, negative for a signal."""
+    def close(self) -> None:
+        """Lets go of everything but the process itself."""
         self.channel.close()
         for pipe in (self.process.stdout, self.process.stderr):
             if pipe is not None:
                 pipe.close()
         self.pipes.clear()
         self._page.close()
+
+    def wait(self) -> int:
+        """Waits for the end of the process, which a GPU's driver can hold up; its exit code, negative for a signal."""
         return self.process.wait()

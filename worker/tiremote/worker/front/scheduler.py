@@ -255,7 +255,8 @@ class Scheduler:
             self.pool.fill()
             return
         session.engine = None
-        self.crashes += 1
+        running = engine.inflight[0] if engine.inflight else None
+        self.crashes += running is None or running.stop is None
         how = engine.fate or ending(returncode)
         _log.warning("session %s: engine %s (pid %s) %s", session.id, number, engine.pid, how)
         if engine.state in ("starting", "opening"):
