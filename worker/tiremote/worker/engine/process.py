@@ -115,11 +115,13 @@ class EngineProcess:
             if not isinstance(request, EngineRequest):
                 raise AssertionError(f"the front keeps {request.op} to itself")
             self._output.begin(message.key, wanted=request.events)
-            with self._runtime.guard_init() as told, self._nudges.stoppable(message.key):
-                result = service.serve(request)
-            for text in told:
-                self._channel.send(Warned(key=message.key, text=text))
-            return result
+            told: list[str] = []
+            try:
+                with self._runtime.guard_init() as told, self._nudges.stoppable(message.key):
+                    return service.serve(request)
+            finally:
+                for text in told:
+                    self._channel.send(Warned(key=message.key, text=text))
 
         self._answer(message.key, serve)
 
