@@ -39,6 +39,12 @@ _EVENTS = (
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
 )
 
+#: There is no answer at all, so that the causes can only be named.
+_KEYS_ADVICE = (
+    "With keys (CURVE) a worker stays silent to a client whose keys do not match; one that was started without "
+    "--keys takes none: leave them out then"
+)
+
 
 class Link:
     """A connection to a worker and its thread. `send` is for any thread; everything else happens on the link's own.
@@ -58,7 +64,7 @@ class Link:
         self.clock = clock
         self.on_pass: Callable[[], None] | None = None
         self._keys = keys
-        advice = "" if keys is None else "With keys (CURVE) a worker stays silent to a client whose keys do not match"
+        advice = "" if keys is None else _KEYS_ADVICE
         self._core = Core(address, quiet_limit=quiet_limit, advice=advice)
         self._inbox: deque[Pending] = deque()
         self._lock = threading.Lock()
@@ -225,11 +231,13 @@ class Link:
         if self._keys is None:
             return (
                 f"the worker at {self.address} does not admit a client without keys: "
-                "run `tiremote keygen`, have the public key admitted there, and give server_key="
+                "run `tiremote keygen`, have the public key admitted there, and give the worker's "
+                "(server_key=, --server-key)"
             )
         return (
             f"the worker at {self.address} does not admit these keys: "
-            "have the client's public key admitted there, and check server_key="
+            "have the client's public key admitted there, and check the worker's (server_key=, --server-key); "
+            "if it was started without --keys, leave them out"
         )
 
 
