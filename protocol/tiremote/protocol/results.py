@@ -14,7 +14,7 @@ from tiremote.protocol.values import Handle, WireArray
 class Limits:
     """Bytes and counts above which the worker refuses."""
 
-    header_bytes: int = 16 << 20
+    header_bytes: int = 8 << 20
     #: One buffer: larger arrays go in several requests, by ``flat`` ranges.
     buffer_bytes: int = 64 << 20
     buffers: int = 128
