@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import logging
 import os
 import signal
 import socket
@@ -21,15 +19,12 @@ from tiremote.protocol.packing import pack
 from tiremote.protocol.results import EngineInfo, Limits
 from tiremote.worker.engine.frames import poison_in, run_error, without_colours
 from tiremote.worker.engine.nudges import Nudges, Stopped
+from tiremote.worker.engine.orphans import die_with
 from tiremote.worker.engine.output import EngineOutput
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.engine.service import Service
 from tiremote.worker.engine.source import source_of
 from tiremote.worker.link import Channel, Done, Exit, Load, Open, Page, Prepare, Ready, Warned, Work
-
-_log = logging.getLogger(__name__)
-
-_PR_SET_PDEATHSIG = 1
 
 
 class EngineProcess:
@@ -188,15 +183,6 @@ def _packed(error: TiremoteError) -> bytes:
     return pack(list(error_to_wire(error)), [])
 
 
-def die_with(parent: int) -> None:
-    """Has the kernel end this process when its parent ends, also while a kernel of Taichi's runs and holds the GIL."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        # It ended before the wish was heard.
-        os._exit(1)
-
-
 def _show_warning(
     message: Warning | str,
     category: type[Warning],
@@ -215,7 +201,6 @@ def _show_warning(
 def main(argv: list[str]) -> None:
     """``python -m tiremote.worker.engine LINK PAGE RUNTIME``: two descriptors and a name, from the front."""
     link, page, runtime = int(argv[0]), int(argv[1]), argv[2]
-    die_with(int(os.environ["TIREMOTE_FRONT"]))
     engine = EngineProcess(Channel(socket.socket(fileno=link)), Page(page), TaichiRuntime(runtime), EngineOutput())
     os.close(page)
     # Nothing that the user's code starts may keep the link open: the front would not see this process die.
