@@ -106,14 +106,42 @@ def test_a_unit_that_no_longer_loads_is_named_as_lost(bench: FrontBench) -> None
 
 
 def test_a_unit_that_kills_engines_when_it_is_loaded_is_given_up(bench: FrontBench) -> None:
-    """A crash at every reload does not go on for ever."""
+    """A crash at every reload does not go on for ever; one alone may have been chance."""
     token = bench.hello()
     bench.load_unit(token)
     request = bench.run(token)
     bench.die(1)
     bench.die(bench.loads[0][0])
-    assert "while it was loaded again" in bench.error(request).data["lost"][0]
-    assert len(bench.loads) == 1
+    bench.die(bench.loads[1][0])
+    assert "while it was loaded again, twice" in bench.error(request).data["lost"][0]
+    assert len(bench.loads) == 2
+
+
+def test_an_engine_killed_by_chance_while_it_loads_costs_no_unit(bench: FrontBench) -> None:
+    """A unit that loads at the second try is there."""
+    token = bench.hello()
+    bench.load_unit(token)
+    request = bench.run(token)
+    bench.die(1)
+    bench.die(bench.loads[0][0], -9)
+    bench.loaded(bench.loads[1])
+    assert bench.error(request).data["restored"] == ["sim"]
+
+
+def test_a_unit_that_hangs_while_it_is_loaded_again_is_interrupted(bench: FrontBench) -> None:
+    """Where nothing runs because a unit never ends loading, an interrupt ends that."""
+    token = bench.hello()
+    bench.load_unit(token)
+    bench.run(token)
+    bench.die(1)
+    waiting = bench.run(token)
+    for load in range(2):
+        bench.ask(Interrupt(id=f"i{load}", token=token))
+        number, _ = bench.loads[load]
+        assert bench.killed[-1] == number
+        bench.die(number, -9)
+    bench.done(bench.work[-1], value=1)
+    assert bench.result(waiting)["value"] == 1
 
 
 def test_a_unit_that_needs_a_later_one_is_loaded_after_it(bench: FrontBench) -> None:

@@ -310,6 +310,7 @@ class Front:
         if request.request is not None:
             job = seat.jobs.get(request.request)
         if job is None:
+            self.scheduler.stop_loading(seat.session)
             return InterruptResult()
         error = Interrupted(f"{describe(job)} was interrupted")
         if not self.scheduler.withdraw(job, error):

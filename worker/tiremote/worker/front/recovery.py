@@ -59,6 +59,16 @@ class Recovery:
         for name, reason in unloaded.items():
             self.give_up(session, name, reason)
 
+    def on_death(self, engine: Engine, session: Session, how: str) -> None:
+        """An engine died. Where that was at the same unit for the second time, the unit is what kills them."""
+        if not engine.loading:
+            session.suspect = None
+            return
+        unit = next(iter(engine.loading.values()))
+        if session.suspect == unit:
+            self.give_up(session, unit, f"the engine {how} while it was loaded again, twice")
+        session.suspect = unit
+
     def give_up(self, session: Session, unit: str, reason: str) -> None:
         """Forgets a unit that cannot be loaded again."""
         session.units.pop(unit, None)

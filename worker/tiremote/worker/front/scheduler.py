@@ -107,6 +107,11 @@ class Scheduler:
         self._answers.job_failed(job, error)
         return True
 
+    def stop_loading(self, session: Session) -> None:
+        """Ends an engine that is still loading units again: one of them may never come to an end."""
+        if session.engine is not None and session.engine.loading:
+            self.pool.kill(session.engine)
+
     def begun(self, session: Session) -> Job | None:
         """The job that the session's engine has really begun and not answered."""
         job = session.running()
@@ -265,9 +270,7 @@ class Scheduler:
             self._fail_waiting(session, error)
             self._on_open(session, error)
             return
-        if engine.loading:
-            unit = next(iter(engine.loading.values()))
-            self._recovery.give_up(session, unit, f"the engine {how} while it was loaded again")
+        self._recovery.on_death(engine, session, how)
         self._bury(engine, session, how, returncode, begun, now)
         session.arrays.clear()
         self.pool.claim(session)

@@ -118,6 +118,8 @@ class Session:
     broken: dict[str, str] = field(default_factory=dict)
     welcomes: list[tuple[Route, Hello, Seat, bool]] = field(default_factory=list)
     mourning: list[Mourning] = field(default_factory=list)
+    #: The unit that the last engine died at while it was loaded again.
+    suspect: str | None = None
     #: Work waits because its clients do not take the answers they have.
     unread: bool = False
 
