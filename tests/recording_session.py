@@ -29,6 +29,9 @@ class RecordingSession:
         self.failures: dict[str, BaseException] = {}
         self.call_failures: dict[str, BaseException] = {}
         self.closed = False
+        #: What `reopened` was given, which makes this session anew in place.
+        self.reopenings: list[dict[str, Any]] = []
+        self.private = True
         self.ti = Facade(None, {})  # type: ignore[arg-type]
         self.info = HelloResult(
             version=1, token="t", session="s1", engine=ENGINE, worker_version="0", limits=Limits(), ops=()
@@ -94,6 +97,12 @@ class RecordingSession:
         units = tuple(self.sources)
         self.sources.clear()
         return CleanupResult(units=units)
+
+    def reopened(self, **options: Any) -> RecordingSession:
+        another = RecordingSession()
+        another.reopenings = [*self.reopenings, options]
+        self.closed = True
+        return another
 
     def close(self) -> None:
         self.closed = True

@@ -7,9 +7,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from real_worker import RealWorker
+from tiremote.client import connect
+from tiremote.repl.shell import Shell
 
 QUICK_START = """\
 import taichi as ti
@@ -233,7 +236,7 @@ def test_a_wrong_argument_points_to_the_call(worker: RealWorker) -> None:
 
 
 def test_options_that_differ_are_refused_and_those_that_agree_are_not(worker: RealWorker) -> None:
-    _, err = failed(worker, "import taichi as ti\nti.init(default_fp=ti.f32)\nti.init(default_fp=ti.f64)\n")
+    _, err = failed(worker, "ti.init(default_fp=ti.f32)\nx = ti.field(int, 2)\nti.init(default_fp=ti.f64)\n")
     assert err.startswith("Refused: line 3: ti.init asks for default_fp='f64'")
 
 
@@ -248,7 +251,7 @@ def test_a_named_session_is_found_again_with_its_names(worker: RealWorker) -> No
     for text, expected in [(script, ""), ("k()\nprint(x.to_numpy())\n", "[2 0]\n")]:
         done = tiremote(worker.address, "--session", "found-again", script=text)
         assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
-    done = tiremote("status", worker.address, "--session", "found-again")
+    done = tiremote(worker.address, "--session", "found-again", script=":status\n")
     assert "session   found-again" in done.stdout
 
 
@@ -268,3 +271,55 @@ def test_a_worker_that_is_not_there_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("script", ["", "# nothing\n", "\ufeffx = 1\n"])
 def test_a_script_that_does_nothing_ends_well(worker: RealWorker, script: str) -> None:
     assert printed(worker, script) == ""
+
+
+# Sessions that another takes the place of
+
+
+def test_a_program_that_begins_with_init_gets_its_options(worker: RealWorker, arch: str) -> None:
+    """A fresh private session gives way to one that has them."""
+    script = f"""
+import taichi as ti
+ti.init(arch=ti.{arch}, default_fp=ti.f64, random_seed=3)
+x = ti.field(float, 2)
+print(x.to_numpy().dtype, ti.ndarray(float, 2).to_numpy().dtype)
+"""
+    assert printed(worker, script) == "float64 float64\n"
+
+
+def test_reconnect_after_the_worker_was_restarted_loads_again_what_was_typed(arch: str) -> None:
+    """Kernels work at once, fields are empty, arrays are gone."""
+    said: list[str] = []
+    with RealWorker(arch=arch) as first:
+        gpu = connect(first.address, arch=arch, timeout=30, liveness=5)
+        shell = Shell(gpu, write=said.append, complain=said.append, note=said.append)
+        shell.run("f = ti.field(ti.i32, 2)\n@ti.kernel\ndef k():\n    for i in f:\n        f[i] += n\n\nn = 3\n")
+        assert not shell.run("k()\nx = ti.ndarray(ti.f32, 3)\nwrong")
+        said.clear()
+    with RealWorker(arch=arch, address=first.address):
+        assert not shell.run("f.to_numpy()")
+        assert "no session has this token" in said[-1]
+        assert ":reconnect" in said[-1]
+        assert shell.run(":reconnect"), said
+        assert shell.run("k()\nf.to_numpy().tolist()"), said
+        assert said[-1] == "[3, 3]"
+        assert "lost, to be made anew: x" in said
+        shell.gpu.close()
+
+
+def test_reconnect_starts_a_local_worker_that_died_anew(arch: str) -> None:
+    """And loads again what was typed."""
+    said: list[str] = []
+    gpu = connect(arch=arch)
+    shell = Shell(gpu, write=said.append, complain=said.append, note=said.append)
+    try:
+        shell.run("@ti.kernel\ndef k() -> ti.i32:\n    return 7\n")
+        psutil.Process(gpu.status().pid).kill()
+        while shell.run("k()"):
+            pass
+        assert ":reconnect" in said[-1]
+        assert shell.run(":reconnect"), said
+        assert shell.run("k()"), said
+        assert said[-1] == "7"
+    finally:
+        shell.gpu.close()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from recording_session import RecordingSession
 from tiremote.client import RemoteField
+from tiremote.protocol.results import SessionStatus
 from tiremote.protocol.values import Name
 from tiremote.repl.cells import Cell, read_command
 from tiremote.repl.commands import CommandError, Commands, Quit, read_slice
@@ -21,7 +23,7 @@ class Prompt:
         self.gpu = RecordingSession()
         self.said: list[str] = []
         self.evaluator = Evaluator(self.gpu, show=lambda _: None, display=lambda _: None)  # type: ignore[arg-type]
-        self.commands = Commands(self.gpu, self.evaluator, self.said.append)  # type: ignore[arg-type]
+        self.commands = Commands(self.evaluator, self.said.append)
 
     def run(self, line: str) -> str:
         self.said.clear()
@@ -95,6 +97,19 @@ def test_status_is_readable(prompt: Prompt) -> None:
     text = prompt.run(":status")
     assert "worker    tcp://recorded:1, pid 7, tiremote 0, up 1 min 1 s" in text
     assert "engine    taichi 1.7.4 on cpu (a device)" in text
+
+
+def test_reconnect_leaves_a_session_that_is_there(prompt: Prompt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only one that the worker does not know any more is opened anew."""
+    status = prompt.gpu.status()
+    session = SessionStatus(session="s1", state="idle", generation=1, clients=1, queued=0)
+    monkeypatch.setattr(prompt.gpu, "status", lambda: replace(status, session=session))
+    assert prompt.run(":reconnect") == "session s1 on tcp://recorded:1 is there: nothing is lost"
+    assert not prompt.gpu.closed
+    monkeypatch.setattr(prompt.gpu, "status", lambda: status)
+    prompt.run(":reconnect")
+    assert prompt.gpu.closed
+    assert prompt.commands._gpu is not prompt.gpu
 
 
 def test_quit_leaves(prompt: Prompt) -> None:

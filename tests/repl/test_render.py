@@ -13,6 +13,8 @@ from tiremote.protocol.errors import (
     Interrupted,
     KernelArgumentError,
     SourceFrame,
+    TiremoteError,
+    UnknownName,
     WorkerUnreachable,
 )
 from tiremote.repl.cells import Cell
@@ -78,8 +80,11 @@ def test_ctrl_c_tells_what_was_stopped_on_the_worker() -> None:
     assert error_text(interrupt) == "Interrupted: k was interrupted; lost: x"
 
 
-def test_a_worker_that_is_gone_leaves_the_prompt() -> None:
-    assert "The prompt stays" in error_text(WorkerUnreachable("nothing is heard"))
+@pytest.mark.parametrize("error", [WorkerUnreachable("nothing is heard"), UnknownName("no session", name="token")])
+def test_a_worker_that_is_gone_leaves_the_prompt_and_says_how_to_go_on(error: TiremoteError) -> None:
+    """While it is away, and when it came back without the session."""
+    assert "The prompt stays" in error_text(error)
+    assert ":reconnect" in error_text(error)
 
 
 def test_colour_is_there_only_when_asked_for() -> None:

@@ -105,6 +105,11 @@ class LocalWorker:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def running(self) -> bool:
+        """Whether the process is there."""
+        return self._process.poll() is None
+
     def when_it_ends(self, tell: Callable[[str], None]) -> None:
         """``tell`` is called once, on another thread, when the process has closed its output, which is its end."""
         self._on_end = tell

@@ -32,6 +32,7 @@ Here are also gpu (the session), ti, tm (taichi.math), np and _ (the last value)
 :fetch NAME [SLICE] [FILE.npy]   numbers of an array, shown or saved: :fetch x 2:4, :fetch x :,0 column.npy
 :cleanup NAME|all                drops a kernel, an array, or everything; memory comes back
 :status                          the worker and this session
+:reconnect                       after the worker was gone: a new session, with what was typed here loaded again
 :quit                            leaves, as Ctrl-D does
 Ctrl-C clears the line, or stops what runs on the worker."""
 
@@ -47,8 +48,7 @@ class Quit(Exception):
 class Commands:
     """Runs commands on one evaluator's names; ``show`` takes what they print."""
 
-    def __init__(self, gpu: Session, evaluator: Evaluator, show: Callable[[str], None]) -> None:
-        self._gpu = gpu
+    def __init__(self, evaluator: Evaluator, show: Callable[[str], None]) -> None:
         self._evaluator = evaluator
         self._show = show
         self._table: dict[str, Callable[[str], None]] = {
@@ -57,9 +57,14 @@ class Commands:
             "arrays": lambda _: self._arrays(),
             "fetch": self._fetch,
             "cleanup": self._cleanup,
-            "status": lambda _: show(status_text(gpu.status(), gpu.address)),
+            "status": lambda _: show(status_text(self._gpu.status(), self._gpu.address)),
+            "reconnect": lambda _: self._reconnect(),
             "quit": self._quit,
         }
+
+    @property
+    def _gpu(self) -> Session:
+        return self._evaluator.gpu
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -150,6 +155,16 @@ class Commands:
         result = self._gpu.cleanup(chosen)
         self._evaluator.forget_unit(chosen)
         self._show(f"dropped {chosen}, {size_text(result.nbytes)} came back")
+
+    def _reconnect(self) -> None:
+        try:
+            there = self._gpu.status().session is not None
+        except TiremoteError:
+            there = False
+        if there:
+            self._show(f"session {self._gpu.name} on {self._gpu.address} is there: nothing is lost")
+        else:
+            self._evaluator.reconnect()
 
     def _quit(self, _: str) -> None:
         raise Quit

@@ -17,7 +17,7 @@ from tiremote.repl.dependants import Dependants
 from tiremote.repl.free_names import bound_names, touched_names
 from tiremote.repl.laptop_taichi import RUNTIMES, is_callable_here, taichi_path
 from tiremote.repl.names import Names, first_names
-from tiremote.repl.pending import Pending, Unit, unplaced
+from tiremote.repl.pending import Pending, Unit, in_order, unplaced
 
 #: How the file name of every cell begins, for those that look at frames.
 FILE_PREFIX = "<cell "
@@ -30,13 +30,20 @@ class Evaluator:
         self._gpu = gpu
         self._show = show
         self._display = display
-        self.names: Names = first_names(gpu, show)
+        self.names: Names = first_names(gpu, show, self._reopen)
         self._carrier = Carrier(self.names)
         self._dependants = Dependants()
+        #: What this prompt has loaded and not dropped, by the unit's name on the worker.
+        self._loaded: dict[str, Unit] = {}
         self._cells = 0
         self._flags = 0
         #: Of earlier cells: fields that a later one places.
         self._layout: list[Statement] = []
+
+    @property
+    def gpu(self) -> Session:
+        """The session that the prompt has now."""
+        return self._gpu
 
     def run(self, cell: Cell) -> None:
         """Raises whatever a statement raises; the statements before it have had their effect."""
@@ -70,6 +77,42 @@ class Evaluator:
         for name in unplaced(self._layout):
             self._show(f"{name} waits for its place: ti.root.dense(ti.i, n).place({name})")
 
+    def reconnect(self) -> None:
+        """Opens another session in place of one that is gone, and loads there what this prompt has defined.
+
+        Raises as `connect` does; then all is as it was.
+        """
+        self._gpu = gpu = self._gpu.reopened()
+        fields = [name for name, array in self.names.arrays() if self.names.remote_unit(name) is not None]
+        lost = self.names.adopt(gpu)
+        loaded, self._loaded = self._loaded, {}
+        self._carrier.forget()
+        self._dependants.forget()
+        self._show(f"session {gpu.name} on {gpu.address}{', rejoined' if gpu.info.rejoined else ''}")
+        names = {unit: name for name, unit in loaded.items()}
+        for unit in in_order(list(names)):
+            try:
+                self._send_units([unit])
+            except TiremoteError as error:
+                self._show(f"{names[unit]} could not be loaded again: {error.message}")
+        there = {each.unit for each in gpu.describe().units}
+        for name, defined in self.names.remote_names().items():
+            if defined not in there:
+                self.names.forget_unit(defined, (name,))
+                lost.append(name)
+        if lost:
+            self._show(f"lost, to be made anew: {', '.join(lost)}")
+        if emptied := [name for name in fields if name not in lost and not gpu.info.rejoined]:
+            self._show(f"there again, without what was in them: {', '.join(emptied)}")
+
+    def _reopen(self, options: dict[str, Any]) -> bool:
+        held = self._gpu.describe()
+        if not self._gpu.private or self._loaded or held.units or held.arrays:
+            return False
+        self._gpu = self._gpu.reopened(**options)
+        self.names.adopt(self._gpu)
+        return True
+
     def forget_everything(self) -> None:
         """The session was emptied."""
         for unit in {unit for name in list(self.names.values) if (unit := self.names.remote_unit(name))}:
@@ -78,10 +121,12 @@ class Evaluator:
             del self.names.values[name]
         self._carrier.forget()
         self._dependants.forget()
+        self._loaded.clear()
 
     def forget_unit(self, unit: str) -> None:
         """The unit was dropped."""
         self.names.forget_unit(unit)
+        self._loaded.pop(unit, None)
         self._dependants.forget(unit)
 
     def _could_tell(self, pending: Pending, touched: frozenset[str]) -> bool:
@@ -97,8 +142,10 @@ class Evaluator:
     def _send(self, pending: Pending) -> None:
         units = pending.take()
         self._layout = pending.layout()
-        if not units:
-            return
+        if units:
+            self._send_units(units)
+
+    def _send_units(self, units: list[Unit]) -> None:
         held = {each.unit: {one.name for one in each.definitions} for each in self._gpu.describe().units}
         for unit in units:
             for carried in self._carrier.needed(unit, frozenset(held)):
@@ -118,6 +165,7 @@ class Evaluator:
         for defined in unit.defines:
             self._carrier.replaced(defined)
         self._show(str(receipt))
+        self._loaded[name] = unit
         self._dependants.loaded(unit, name)
         if self._reload_users(unit.defines):
             # Loaded last again, so that gpu[None] is what was typed.

@@ -14,6 +14,14 @@ from tiremote.protocol.receipts import Receipt
 #: What programs import: each means the runtime of the session.
 RUNTIMES = ("taichi", "gstaichi", "quadrants")
 
+#: Options of ``ti.init`` that a session may be opened with.
+OF_A_SESSION = (
+    "arch", "default_fp", "default_ip", "debug", "random_seed",
+    "fast_math", "check_out_of_bound", "advanced_optimization", "opt_level", "cpu_max_num_threads",
+)  # fmt: skip
+#: Which arch a session is opened with for Taichi's name; ``ti.gpu`` is whatever the worker chose itself.
+_ARCHS = {name: name for name in ("cpu", "cuda", "vulkan", "metal", "amdgpu")} | {"x64": "cpu", "arm64": "cpu"}
+
 
 class OnWorker:
     """A name of Taichi that means something only in text that the worker loads, such as ``ti.math.vec3``."""
@@ -41,9 +49,14 @@ class OnWorker:
 class LaptopTaichi:
     """``ti`` at the prompt: `Session.ti`, ``init``, and an `OnWorker` for each other name."""
 
-    def __init__(self, gpu: Session, show: Callable[[str], None]) -> None:
+    def __init__(self, gpu: Session, show: Callable[[str], None], reopen: Callable[[dict[str, Any]], bool]) -> None:
         self._gpu = gpu
         self._show = show
+        self._reopen = reopen
+
+    def adopt(self, gpu: Session) -> None:
+        """Another session takes the place of the one it had."""
+        self._gpu = gpu
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -54,11 +67,22 @@ class LaptopTaichi:
             return OnWorker(name)
 
     def init(self, *args: Any, **kwargs: Any) -> None:
-        """Checks the options against the session's, by the worker's own rule; raises `Refused` where they differ."""
+        """Checks the options against the session's, by the worker's own rule.
+
+        Where they differ, a private session in which nothing was made yet gives way to one with these options;
+        any other raises `Refused`.
+        """
         asked = [taichi_text(each) for each in args] + [f"{name}={taichi_text(v)}" for name, v in kwargs.items()]
         # At the caller's line, so that a refusal names it.
         line = sys._getframe(1).f_lineno
-        receipt = check_init(self._gpu, "\n" * (line - 1) + f"ti.init({', '.join(asked)})\n")
+        source = "\n" * (line - 1) + f"ti.init({', '.join(asked)})\n"
+        try:
+            receipt = check_init(self._gpu, source)
+        except Refused:
+            options = session_options(args, kwargs)
+            if not options or not self._reopen(options):
+                raise
+            receipt = check_init(self._gpu, source)
         engine = self._gpu.info.engine
         self._show(f"ti.init: this session runs on {engine.arch} ({engine.device}), {engine.runtime} {engine.version}")
         for warning in receipt.warnings:
@@ -105,6 +129,20 @@ def is_callable_here(root: LaptopTaichi, path: str) -> bool:
     """Whether the laptop itself can call ``taichi.<path>``."""
     value = taichi_path(root, path)
     return callable(value) and not isinstance(value, OnWorker)
+
+
+def session_options(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Those of ``ti.init``'s arguments that a session can be opened with, as they travel."""
+    given = {**dict(zip(("arch", "default_fp", "default_ip"), args, strict=False)), **kwargs}
+    options: dict[str, Any] = {}
+    for name in OF_A_SESSION:
+        value = given.get(name)
+        plain = value._path if isinstance(value, OnWorker) else getattr(value, "name", value)
+        if name == "arch":
+            plain = _ARCHS.get(plain) if isinstance(plain, str) else None
+        if isinstance(plain, (bool, int, float, str)):
+            options[name] = plain
+    return options
 
 
 def taichi_text(value: Any) -> str:

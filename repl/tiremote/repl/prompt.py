@@ -43,7 +43,7 @@ def run_prompt(gpu: Session, *, url: str | None, session: str | None) -> None:
     except SystemExit as stop:
         status = stop.code if isinstance(stop.code, int) else 0
     finally:
-        emit(leave(gpu, url=url, session=session))
+        emit(leave(shell.gpu, url=url, session=session))
     if status:
         raise SystemExit(status)
 

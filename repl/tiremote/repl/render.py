@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tiremote.client import RemoteArray, RemoteField
-from tiremote.protocol.errors import SourceFrame, TiremoteError, WorkerUnreachable
+from tiremote.protocol.errors import SourceFrame, TiremoteError, UnknownName, WorkerUnreachable
 from tiremote.protocol.receipts import Receipt, Summary
 from tiremote.repl.evaluate import FILE_PREFIX
 
@@ -80,8 +80,9 @@ def error_text(error: BaseException, style: Style = PLAIN) -> str:
     lines = [style.error(head)]
     for frame in _shortened(_own_frames(error.__traceback__) + list(getattr(error, "frames", ()))):
         lines += _place(frame, style)
-    if isinstance(error, WorkerUnreachable):
-        lines.append("The prompt stays; names of this laptop are still there. :status asks for the worker again.")
+    if isinstance(error, WorkerUnreachable) or (isinstance(error, UnknownName) and error.name == "token"):
+        lines.append("The prompt stays, with the names of this laptop. :reconnect opens a new session and loads again")
+        lines.append("what was typed here.")
     return "\n".join(lines)
 
 

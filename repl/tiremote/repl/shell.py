@@ -31,7 +31,12 @@ class Shell:
         #: What the part that ran last ended with.
         self.last_error: BaseException | None = None
         self.evaluator = Evaluator(gpu, show=note, display=self._display)
-        self.commands = Commands(gpu, self.evaluator, write)
+        self.commands = Commands(self.evaluator, write)
+
+    @property
+    def gpu(self) -> Session:
+        """The session that is used now: ``ti.init`` and ``:reconnect`` open others."""
+        return self.evaluator.gpu
 
     def run(self, text: str) -> bool:
         """Runs what was typed; whether it went well. Raises `Quit`, and SystemExit where the text says so."""
