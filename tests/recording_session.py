@@ -111,7 +111,8 @@ class RecordingSession:
         made = []
         for node in ast.parse(self.sources[unit]).body:
             if isinstance(node, ast.FunctionDef):
-                made.append(Definition(name=node.name, kind="kernel", line=node.lineno))
+                kind = "kernel" if node.decorator_list else "function"
+                made.append(Definition(name=node.name, kind=kind, line=node.lineno))
             elif isinstance(node, ast.ClassDef):
                 made.append(Definition(name=node.name, kind="class", line=node.lineno))
             elif isinstance(node, (ast.Assign, ast.AnnAssign)):

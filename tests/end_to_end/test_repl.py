@@ -273,6 +273,26 @@ def test_a_script_that_does_nothing_ends_well(worker: RealWorker, script: str) -
     assert printed(worker, script) == ""
 
 
+def test_a_loop_of_launches_in_a_plain_function_is_one_request(arch: str) -> None:
+    """And takes the laptop's constants as they are at each call."""
+    said: list[str] = []
+    with connect(arch=arch) as gpu:
+        shell = Shell(gpu, write=said.append, complain=said.append, note=said.append)
+        shell.run(
+            "c = ti.field(ti.i32, ())\n@ti.kernel\ndef k(n: ti.i32):\n    c[None] += n\n\n"
+            "t = 1\ndef drive(steps, log):\n    for i in range(steps):\n        k(t)\n    log[0] = c[None]\n"
+            "    print('done', i)\n    return c[None]\n"
+        )
+        assert "runs on the worker" in said[-1]
+        before = gpu.status().requests
+        shell.run("log = np.zeros(1)\ndrive(1000, log)")
+        assert gpu.status().requests - before < 5
+        assert said[-1] == "1000"
+        shell.run("for t in (10, 20):\n    last = drive(1, log)\n")
+        shell.run("[last, int(log[0])]")
+        assert said[-1] == "[1030, 1030]"
+
+
 # Sessions that another takes the place of
 
 

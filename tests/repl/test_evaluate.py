@@ -142,6 +142,7 @@ def test_definitions_and_declarations_of_taichi_go_to_the_worker(prompt: Prompt,
     [
         "def k(): pass",
         "def k(): return ti.ndarray(ti.f32, 8)",
+        "vec = ti.types.vector(3, ti.f32)\ndef k(n): return ti.ndarray(vec, n)",
         "class k: pass",
         "k = np.arange(3)",
         "k = ti.types.vector(3, ti.f32)",
@@ -222,6 +223,44 @@ def test_a_name_taken_from_a_unit_of_several_leaves_the_others_callable(prompt: 
     assert prompt.gpu.loaded() == ["a", "a_2"]
     assert prompt.evaluator.names.remote_unit("b") == "a"
     assert prompt.evaluator.names.remote_unit("a") == "a_2"
+
+
+# Functions that drive kernels
+
+
+def test_a_loop_of_launches_is_one_request(prompt: Prompt) -> None:
+    """The function goes to the worker with the constants it uses, and its receipt says so."""
+    prompt.type(KERNEL + "n = 1000\n")
+    prompt.type("def drive(steps):\n    for i in range(steps):\n        k(n)\n")
+    assert prompt.gpu.loaded() == ["k", "n", "drive"]
+    assert prompt.notes[-1].endswith("runs on the worker")
+    prompt.type("drive(n)")
+    assert prompt.gpu.calls == [("drive", "drive", (1000,))]
+
+
+def test_a_function_that_needs_the_laptop_runs_here(prompt: Prompt) -> None:
+    """Nothing is said of it, as of any other Python."""
+    prompt.type(KERNEL + "a = np.zeros(3)\ndef drive(): k(a)\n")
+    notes = list(prompt.notes)
+    prompt.type("drive()")
+    assert prompt.gpu.loaded() == ["k"]
+    assert prompt.notes == notes
+    assert len(prompt.gpu.calls) == 1
+
+
+def test_functions_may_stand_before_what_they_call(prompt: Prompt) -> None:
+    """In the order of a program: main first."""
+    prompt.type("def main(): step()\n\ndef step(): k()\n\n@ti.kernel\ndef k(): pass\n")
+    assert prompt.gpu.loaded() == ["k", "step", "main"]
+
+
+def test_a_function_that_becomes_the_laptops_takes_its_callers_along(prompt: Prompt) -> None:
+    """Those of the same cell; an earlier one keeps what it had, which is said."""
+    prompt.type("@ti.kernel\ndef k(): pass\n\ndef step(): k()\n\ndef main(): step()\n")
+    prompt.gpu.loads.clear()
+    prompt.type("def step(): open('x')\n\ndef other(): step()\n")
+    assert prompt.gpu.loads == []
+    assert prompt.notes[-1] == "main is on the worker and keeps the earlier step: type it again"
 
 
 # What goes along

@@ -18,7 +18,9 @@ from tiremote.repl.render import kind_of, preview, size_text, table
 from tiremote.repl.status_text import status_text
 
 HELP = """\
-Type Taichi and Python. Kernels, functions, classes and fields run on the worker, everything else here:
+Type Taichi and Python. Kernels, Taichi's functions and classes, and fields are on the worker. A plain function that
+uses them runs there too, if it needs nothing of this laptop but numbers, text, np and math: its loop of launches is
+one request, and its receipt says so. All else runs here:
     @ti.kernel                                      x = ti.ndarray(ti.f32, shape=10)
     def add(x: ti.types.ndarray(), b: ti.f32):      add(x, 5.0)
         for i in x:                                 x.to_numpy(), x[2:4]

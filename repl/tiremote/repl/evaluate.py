@@ -22,6 +22,9 @@ from tiremote.repl.pending import Pending, Unit, in_order, unplaced
 #: How the file name of every cell begins, for those that look at frames.
 FILE_PREFIX = "<cell "
 
+#: Functions of one cell that each call a later one, and the last of them a kernel.
+_DEPTH = 4
+
 
 class Evaluator:
     """Holds the names of one prompt or script. ``show`` takes receipts and notes, ``display`` a cell's value."""
@@ -31,6 +34,7 @@ class Evaluator:
         self._show = show
         self._display = display
         self.names: Names = first_names(gpu, show, self._reopen)
+        self.names.refresh = self._send_changed
         self._carrier = Carrier(self.names)
         self._dependants = Dependants()
         #: What this prompt has loaded and not dropped, by the unit's name on the worker.
@@ -39,6 +43,31 @@ class Evaluator:
         self._flags = 0
         #: Of earlier cells: fields that a later one places.
         self._layout: list[Statement] = []
+
+    def _classifier(self, pending: Pending, statements: list[Statement]) -> Classifier:
+        defining = [each.node for each in statements if isinstance(each.node, (ast.FunctionDef, ast.ClassDef))]
+        coming: set[str] = set()
+        staying: set[str] = set()
+        classifier = Classifier(
+            self.names.taichi_path,
+            lambda path: is_callable_here(self.names.taichi, path),
+            lambda name: (
+                name in coming
+                or pending.binds(name)
+                or (self.names.remote_unit(name) is not None and name not in staying)
+                or self.names.is_worker_type(name)
+            ),
+            self._carrier.goes_along,
+        )
+        # A function may stand before what it calls, and that before what it calls itself.
+        for _ in range(_DEPTH):
+            found = {node.name for node in defining if classifier.place(node) is not Place.LOCAL}
+            if found <= coming:
+                break
+            coming |= found
+        # Typed anew in this cell, as the laptop's.
+        staying |= {node.name for node in defining} - coming
+        return classifier
 
     @property
     def gpu(self) -> Session:
@@ -55,13 +84,7 @@ class Evaluator:
         pending = Pending()
         for waiting in self._layout:
             pending.add(waiting, Place.LAYOUT)
-        classifier = Classifier(
-            self.names.taichi_path,
-            lambda path: is_callable_here(self.names.taichi, path),
-            lambda name: (
-                pending.binds(name) or self.names.remote_unit(name) is not None or self.names.is_worker_type(name)
-            ),
-        )
+        classifier = self._classifier(pending, statements)
         for position, statement in enumerate(statements):
             place = classifier.place(statement.node)
             if place is Place.LOCAL:
@@ -164,7 +187,10 @@ class Evaluator:
                 self.names.bind_remote(self._gpu, receipt.unit, definition)
         for defined in unit.defines:
             self._carrier.replaced(defined)
-        self._show(str(receipt))
+        first, *rest = str(receipt).split("\n")
+        if any(each.kind == "function" for each in receipt.definitions):
+            first += ", runs on the worker"
+        self._show("\n".join([first, *rest]))
         self._loaded[name] = unit
         self._dependants.loaded(unit, name)
         if self._reload_users(unit.defines):
@@ -210,8 +236,12 @@ class Evaluator:
                 values["_"] = value
                 self._display(value)
             return
+        before = {name for name in bound_names(statement.source) if self.names.remote_unit(name) is not None}
         exec(compile(ast.Module([node], []), file, "exec", self._flags, True), values)
         self._record(statement)
+        taken = frozenset(name for name in before if self.names.remote_unit(name) is None)
+        for user, _ in self._dependants.of(taken):
+            self._show(f"{user} is on the worker and keeps the earlier {', '.join(sorted(taken))}: type it again")
 
     def _record(self, statement: Statement) -> None:
         node = statement.node

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from tiremote.client import RemoteArray, Session
+from tiremote.client import RemoteArray, RemoteKernel, Session
 from tiremote.client.remote import Remote
 from tiremote.protocol.errors import TiremoteError
 from tiremote.protocol.receipts import Definition
 from tiremote.repl.cells import Statement
+from tiremote.repl.drivers import DriverFunction
 from tiremote.repl.laptop_taichi import LaptopTaichi, OnWorker, importer
 
 
@@ -34,6 +35,8 @@ class Names:
 
     taichi: LaptopTaichi
     values: dict[str, Any]
+    #: Sends what changed of the names that went along to the worker.
+    refresh: Callable[[], None] = lambda: None
     _aliases: dict[str, _Recorded] = field(default_factory=dict)
     _statements: dict[str, _Recorded] = field(default_factory=dict)
     _remote: dict[str, _Recorded] = field(default_factory=dict)
@@ -51,6 +54,8 @@ class Names:
         except TiremoteError:
             # A value that does not travel, such as a type: kernels use it all the same.
             value = OnWorker(name)
+        if isinstance(value, RemoteKernel) and definition.kind == "function":
+            value = DriverFunction(value, lambda: self.refresh())
         self.values[name] = value
         self._remote[name] = _Recorded(value, unit)
 
