@@ -8,12 +8,20 @@ from typing import Any
 import pytest
 
 from recording_session import RecordingSession
-from tiremote.client import RemoteField
+from tiremote.client import RemoteArray, RemoteField
+from tiremote.client.releases import Releases
 from tiremote.protocol.results import SessionStatus
-from tiremote.protocol.values import Name
+from tiremote.protocol.values import Handle, Name
 from tiremote.repl.cells import Cell, read_command
-from tiremote.repl.commands import CommandError, Commands, Quit, read_slice
+from tiremote.repl.commands import ABOUT, CommandError, Commands, Quit, read_slice
 from tiremote.repl.evaluate import Evaluator
+
+
+class FakeExchange:
+    """Nothing is asked of it."""
+
+    def __init__(self) -> None:
+        self.releases = Releases()
 
 
 class Prompt:
@@ -67,6 +75,27 @@ def test_a_look_at_the_arrays_takes_no_handle_of_a_units_field(prompt: Prompt) -
     prompt.evaluator.names.values["f"] = field
     name, kind, *_, place = prompt.run(":arrays").split("\n")[1].split()
     assert (name, kind, place) == ("f", "field", "u.f")
+
+
+def test_an_array_that_its_engine_took_along_is_marked(prompt: Prompt) -> None:
+    """A field of a unit is there again, with zeros."""
+    meta = {"dtype": "f32", "shape": (4,)}
+    gone = RemoteArray(FakeExchange(), Handle(kind="ndarray", id="s.1.1"), "ndarray", meta)  # type: ignore[arg-type]
+    prompt.evaluator.names.values["x"] = gone
+    prompt.evaluator.names.values["f"] = RemoteField(None, Name(unit="f", name="f"), "field", meta)  # type: ignore[arg-type]
+    _, field, array = prompt.run(":arrays").split("\n")
+    assert field.split() == ["f", "field", "f32", "(4,)", "16", "bytes", "f.f"]
+    assert array.endswith("lost: make it again")
+
+
+def test_help_tells_more_about_one_command(prompt: Prompt) -> None:
+    """With or without its colon; a narrow terminal shows all of it in 80 columns."""
+    assert prompt.run(":help fetch").startswith(":fetch NAME [SLICE] [FILE]: numbers of an array")
+    assert prompt.run(":help :fetch") == prompt.run(":help fetch")
+    with pytest.raises(CommandError, match="did you mean :fetch"):
+        prompt.run(":help fetsh")
+    assert set(ABOUT) == set(prompt.commands.names)
+    assert max(map(len, prompt.run(":help").split("\n"))) < 80
 
 
 def test_fetch_of_an_unknown_array_is_refused_by_name(prompt: Prompt) -> None:
