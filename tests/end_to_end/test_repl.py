@@ -343,3 +343,40 @@ def test_reconnect_starts_a_local_worker_that_died_anew(arch: str) -> None:
         assert said[-1] == "7"
     finally:
         shell.gpu.close()
+
+
+def test_after_a_crash_arrays_are_marked_as_lost_and_fields_are_there_again(arch: str) -> None:
+    """Also fields of structs, which are known by a handle: their name stands for the new one."""
+    said: list[str] = []
+    with connect(arch=arch) as gpu:
+        shell = Shell(gpu, write=said.append, complain=said.append, note=said.append)
+        shell.run("x = ti.ndarray(ti.f32, 3)\nf = ti.field(ti.f32, 2)\ns = ti.types.struct(a=ti.f32).field(shape=2)")
+        psutil.Process(gpu.status().session.engine_pid).kill()
+        assert not shell.run("x.to_numpy()")
+        shell.run("x")
+        assert "(ndarray x was lost" in said[-1]
+        assert shell.run(":arrays")
+        rows = {line.split()[0]: line for line in said[-1].split("\n")}
+        assert rows["x"].endswith("lost: make it again")
+        assert rows["f"].endswith("f.f")
+        assert shell.run("f.to_numpy().tolist()\ns.a.to_numpy().tolist()"), said
+        assert said[-1] == "[0.0, 0.0]"
+
+
+def test_what_is_inside_an_object_is_reached_at_the_prompt(worker: RealWorker) -> None:
+    """Fields and arrays by their methods, kernels by a call."""
+    script = """
+@ti.data_oriented
+class S:
+    def __init__(self, n):
+        self.x = ti.field(ti.f32, shape=n)
+        self.a = ti.ndarray(ti.i32, shape=n)
+    @ti.kernel
+    def step(self):
+        for i in self.x:
+            self.x[i] += 2
+s = S(2)
+s.step()
+print(s.x.to_numpy(), s.a.to_numpy(), s.x)
+"""
+    assert printed(worker, script) == "[2. 2.] [0 0] <remote attribute x of 'S'>\n"

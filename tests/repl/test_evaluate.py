@@ -438,3 +438,29 @@ def test_arrays_of_a_session_that_is_gone_are_named_as_lost(prompt: Prompt) -> N
     prompt.evaluator.reconnect()
     assert prompt.notes[-1] == "lost, to be made anew: x"
     assert "x" not in prompt.values
+
+
+# Names that Taichi has not
+
+
+@pytest.mark.parametrize(
+    "text", ["ti.ndarry(ti.f32, 3)", "x = ti.ndarry(ti.f32, 3)", "@ti.ndarry\ndef k(): pass", "ti.ndarry"]
+)
+def test_a_misspelt_name_of_taichi_is_told_here(prompt: Prompt, text: str) -> None:
+    """Nothing is sent."""
+    with pytest.raises(AttributeError, match="Taichi has no 'ndarry'; did you mean 'ndarray'"):
+        prompt.type(text)
+    assert prompt.gpu.loads == []
+
+
+@pytest.mark.parametrize("text", ["from taichi import ndarry", "def f():\n    from taichi import ndarry\nf()"])
+def test_a_misspelt_import_from_taichi_is_told_here(prompt: Prompt, text: str) -> None:
+    """At any depth."""
+    with pytest.raises(ImportError, match="did you mean 'ndarray'"):
+        prompt.type(text)
+
+
+def test_a_vector_of_numbers_is_an_expression_too(prompt: Prompt) -> None:
+    """Not only what a name is given to."""
+    prompt.type("ti.Vector([1.0, 2.0]).tolist()")
+    assert prompt.shown == [[1.0, 2.0]]

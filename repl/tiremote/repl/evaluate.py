@@ -49,7 +49,7 @@ class Evaluator:
         coming: set[str] = set()
         staying: set[str] = set()
         classifier = Classifier(
-            self.names.taichi_path,
+            self._taichi_path,
             lambda path: is_callable_here(self.names.taichi, path),
             lambda name: (
                 name in coming
@@ -68,6 +68,11 @@ class Evaluator:
         # Typed anew in this cell, as the laptop's.
         staying |= {node.name for node in defining} - coming
         return classifier
+
+    def _taichi_path(self, node: ast.expr) -> str | None:
+        path = self.names.taichi_path(node)
+        # A name that Taichi does not have is told here, not by the worker.
+        return None if path and self.names.taichi.missing(path) else path
 
     @property
     def gpu(self) -> Session:
@@ -127,6 +132,13 @@ class Evaluator:
             self._show(f"lost, to be made anew: {', '.join(lost)}")
         if emptied := [name for name in fields if name not in lost and not gpu.info.rejoined]:
             self._show(f"there again, without what was in them: {', '.join(emptied)}")
+
+    def rebind_lost(self) -> None:
+        """After an engine was lost: names of what its units have made anew stand for that."""
+        try:
+            self.names.rebind_lost(self._gpu)
+        except TiremoteError:
+            return  # the next cell tells
 
     def _reopen(self, options: dict[str, Any]) -> bool:
         held = self._gpu.describe()

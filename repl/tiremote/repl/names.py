@@ -16,6 +16,7 @@ from tiremote.client import RemoteArray, RemoteKernel, Session
 from tiremote.client.remote import Remote
 from tiremote.protocol.errors import TiremoteError
 from tiremote.protocol.receipts import Definition
+from tiremote.protocol.values import Handle
 from tiremote.repl.cells import Statement
 from tiremote.repl.drivers import DriverFunction
 from tiremote.repl.laptop_taichi import LaptopTaichi, OnWorker, importer
@@ -77,6 +78,16 @@ class Names:
                 del self.values[name]
                 lost.append(name)
         return sorted(name for name in lost if not name.startswith("_"))
+
+    def rebind_lost(self, gpu: Session) -> None:
+        """Names of units whose handles an engine took along stand for what the units have made since."""
+        held = {each.handle.id for each in gpu.describe().arrays}
+        for name, unit in self.remote_names().items():
+            target = getattr(self.values[name], "_target", None)
+            if isinstance(target, Handle) and target.id not in held:
+                value = gpu[unit][name]
+                self.values[name] = value
+                self._remote[name] = _Recorded(value, unit)
 
     def remote_names(self) -> dict[str, str]:
         """The unit that defines it, for each name that the worker's units define."""

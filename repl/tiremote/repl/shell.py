@@ -6,7 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tiremote.client import Session
+from tiremote.client import RemoteArray, Session
+from tiremote.protocol.errors import EngineError, StaleHandle
 from tiremote.repl.cells import COMMAND, Cell, Command, read_cells, read_command
 from tiremote.repl.commands import CommandError, Commands, Quit
 from tiremote.repl.evaluate import Evaluator
@@ -60,12 +61,16 @@ class Shell:
             return False
         except BaseException as error:
             self.last_error = error
+            if isinstance(error, (EngineError, StaleHandle)) or isinstance(error.__cause__, EngineError):
+                self.evaluator.rebind_lost()
             self._complain(self.evaluator.names.named(error_text(error, self._style)))
             return False
         return True
 
     def _display(self, value: Any) -> None:
-        self._write(value_text(value))
+        text = value_text(value)
+        # It may speak of an array that was lost.
+        self._write(self.evaluator.names.named(text) if isinstance(value, RemoteArray) else text)
 
 
 def leave(gpu: Session, *, url: str | None, session: str | None) -> str:
