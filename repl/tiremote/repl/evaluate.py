@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tiremote.client import RemoteArray, Session
-from tiremote.protocol.errors import Refused, TiremoteError
+from tiremote.protocol.errors import CompileError, Refused, TiremoteError
+from tiremote.repl.annotations import with_parameter
 from tiremote.repl.carried import Carrier
 from tiremote.repl.cells import Cell, Statement
 from tiremote.repl.classify import Classifier, Place
@@ -192,7 +193,10 @@ class Evaluator:
             held[name] = set(unit.defines)
 
     def _load(self, unit: Unit, name: str) -> None:
-        receipt = self._gpu.compile_and_load(unit.source, name)
+        try:
+            receipt = self._gpu.compile_and_load(unit.source, name)
+        except CompileError as error:
+            raise with_parameter(error, unit) from None
         self.names.forget_unit(name, receipt.removed)
         for definition in receipt.definitions:
             if definition.name in unit.defines:
