@@ -60,8 +60,10 @@ def test_a_kernel_made_by_a_call(gpu: Session) -> None:
     assert gpu[None].f(3) == 4
 
 
-def test_real_functions_and_recursion(gpu: Session) -> None:
+def test_real_functions_and_recursion(gpu: Session, arch: str) -> None:
     """``ti.real_func`` calls itself, where the runtime can."""
+    if arch == "cuda":
+        pytest.skip("taichi 1.7.4 itself ends in an illegal address here: its launches on CUDA have no stack for it")
     gpu.compile_and_load(
         "@ti.real_func\ndef fib(n: ti.i32) -> ti.i32:\n    if n > 1:\n"
         "        return fib(n - 1) + fib(n - 2)\n    return n\n"
