@@ -14,7 +14,7 @@ from tiremote.protocol.receipts import ArrayHolding, Definition, UnitHolding
 from tiremote.protocol.results import EngineInfo
 from tiremote.protocol.values import Handle, Name
 from tiremote.worker.front.core import Front
-from tiremote.worker.front.effects import Effect, Kill, Nudge, Send, Spawn, Stop, ToEngine, Withdraw
+from tiremote.worker.front.effects import Effect, Kill, Nudge, Send, Spawn, Stop, ToEngine
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.link import Changes, Done, Load, Open, Ready, Work
 
@@ -29,6 +29,8 @@ class FrontBench:
         self.ready = ready
         self.begun: dict[int, int] = {}
         self.withdrawn: list[int] = []
+        #: The engine begins what it is to pass over in the moment in which it is told so.
+        self.begins_at_once = False
         self.undelivered = 0
         self.front = Front(
             settings or Settings(),
@@ -36,6 +38,7 @@ class FrontBench:
             memory_of=lambda _: None,
             begun_by=lambda number: self.begun.get(number, 0),
             undelivered=lambda _: self.undelivered,
+            pass_over=self._pass_over,
         )
         self.sent: list[tuple[bytes, Reply]] = []
         self.spawned: list[int] = []
@@ -71,14 +74,17 @@ class FrontBench:
                 self.begun.setdefault(number, work.key)
             case ToEngine(number, Load() as load):
                 self.loads.append((number, load))
-            case Withdraw(_, key):
-                self.withdrawn.append(key)
             case Kill(number):
                 self.killed.append(number)
             case Nudge(number, key):
                 self.nudged.append((number, key))
             case Stop():
                 self.stopped = True
+
+    def _pass_over(self, number: int, key: int) -> None:
+        self.withdrawn.append(key)
+        if self.begins_at_once:
+            self.begun[number] = key
 
     def wait(self, seconds: float) -> None:
         """Lets time pass."""
@@ -99,9 +105,11 @@ class FrontBench:
         request = self.ask(Hello(id=f"hello-{next(self._ids)}", **fields), identity, user)
         return str(self.result(request)["token"])
 
-    def run(self, token: str, name: str = "step", identity: bytes = b"laptop", **fields: Any) -> Request:
+    def run(
+        self, token: str, name: str = "step", identity: bytes = b"laptop", user: str = "", **fields: Any
+    ) -> Request:
         """Sends a run request with an id of its own."""
-        return self.ask(Run(id=next(self._ids), token=token, target=Name(name=name), **fields), identity)
+        return self.ask(Run(id=next(self._ids), token=token, target=Name(name=name), **fields), identity, user)
 
     def replies(self, request: Request) -> list[Reply]:
         """Everything that was sent about a request."""

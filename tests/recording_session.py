@@ -29,6 +29,9 @@ class RecordingSession:
         self.failures: dict[str, BaseException] = {}
         self.call_failures: dict[str, BaseException] = {}
         self.closed = False
+        #: What `reopened` was given, which makes this session anew in place.
+        self.reopenings: list[dict[str, Any]] = []
+        self.private = True
         self.ti = Facade(None, {})  # type: ignore[arg-type]
         self.info = HelloResult(
             version=1, token="t", session="s1", engine=ENGINE, worker_version="0", limits=Limits(), ops=()
@@ -95,6 +98,12 @@ class RecordingSession:
         self.sources.clear()
         return CleanupResult(units=units)
 
+    def reopened(self, **options: Any) -> RecordingSession:
+        another = RecordingSession()
+        another.reopenings = [*self.reopenings, options]
+        self.closed = True
+        return another
+
     def close(self) -> None:
         self.closed = True
 
@@ -102,7 +111,8 @@ class RecordingSession:
         made = []
         for node in ast.parse(self.sources[unit]).body:
             if isinstance(node, ast.FunctionDef):
-                made.append(Definition(name=node.name, kind="kernel", line=node.lineno))
+                kind = "kernel" if node.decorator_list else "function"
+                made.append(Definition(name=node.name, kind=kind, line=node.lineno))
             elif isinstance(node, ast.ClassDef):
                 made.append(Definition(name=node.name, kind="class", line=node.lineno))
             elif isinstance(node, (ast.Assign, ast.AnnAssign)):

@@ -132,7 +132,7 @@ def test_a_transfer_that_fails_in_the_middle_raises_and_the_session_goes_on(work
 def test_other_dtypes_and_shapes_are_refused_naming_both(worker: FakeWorker, gpu: Session) -> None:
     """float64 into f32 above all; nothing is sent. With cast the worker converts it."""
     x = gpu.ti.ndarray("f32", 3)
-    with pytest.raises(KernelArgumentError, match=r"f64 array came for a f32"):
+    with pytest.raises(KernelArgumentError, match=r"an f64 array came for an f32 one"):
         x.from_numpy(np.zeros(3))
     with pytest.raises(KernelArgumentError, match=r"\(2,\).*\(3,\)"):
         x.from_numpy(np.zeros(2, np.float32))
@@ -259,7 +259,51 @@ def test_a_units_own_arrays_are_reached_by_name(worker: FakeWorker, gpu: Session
     assert isinstance(field, RemoteField)
     assert str(field.grad._target) == "u.temperature.grad"
     assert repr(field) == "<RemoteField u.temperature f32, shape=(4,)>"
+    assert field.place == "u.temperature"
+    assert not worker.of(Fetch)
     with pytest.raises(Refused, match="goes with it"):
         field.free()
     with pytest.raises(UnknownName, match="needs_grad"):
         _ = gpu.ti.field("f32", 3).grad
+
+
+def test_another_dtype_is_made_on_the_worker(worker: FakeWorker, gpu: Session) -> None:
+    """A new array, whose bytes never come here; the old one stays."""
+    x = gpu.array(np.arange(6, dtype=np.float32).reshape(2, 3))
+    before = len(worker.of(Fetch))
+    y = x.astype(np.float64)
+    put = worker.of(Put)[-1]
+    assert (put.source, put.cast, len(worker.of(Fetch))) == (x.handle, True, before)
+    assert (y.dtype, y.shape, x.dtype) == (np.float64, (2, 3), np.float32)
+    assert y.to_numpy().tolist() == x.to_numpy().tolist()
+    assert x.astype("i32").dtype == x.astype(int).dtype == np.int32
+    with pytest.raises(UnsupportedType, match="no dtype"):
+        x.astype("f31")
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [lambda x: x + 1, lambda x: 1 - x, lambda x: x < 1, np.sum, np.sqrt, lambda x: np.ones(4) * x],
+)
+def test_computing_with_a_remote_array_says_how_to(gpu: Session, compute: Callable[[Any], Any]) -> None:
+    """Python's operators and NumPy's functions would fetch it unseen."""
+    with pytest.raises(TypeError, match=r"\.to_numpy\(\), which fetches it"):
+        compute(gpu.ti.ndarray("f32", 4))
+
+
+@pytest.mark.parametrize("index", [(0, 1), (slice(1, 3), 0), (slice(None), -1), (slice(0, 2), slice(None, None, -1))])
+def test_indices_after_the_arrays_own_are_the_elements(gpu: Session, index: Any) -> None:
+    """As in the array that `to_numpy` gives."""
+    values = np.arange(12, dtype=np.float32).reshape(4, 3)
+    x = made(gpu, (3,), (4,))
+    x.from_numpy(values)
+    np.testing.assert_array_equal(x[index], values[index])
+
+
+def test_too_many_indices_are_told_with_the_elements_dimensions(gpu: Session) -> None:
+    """An element is read in parts, and set whole."""
+    x = made(gpu, (3,), (4,))
+    with pytest.raises(IndexError, match=r"3 indices for an array of shape \(4, 3\), the last 1 of them the elements'"):
+        x[0, 1, 2]
+    with pytest.raises(IndexError, match=r"shape \(4,\) with elements of shape \(3,\), which are set whole"):
+        x[0, 1] = 2.0

@@ -221,6 +221,21 @@ def test_a_large_message_may_take_the_time_of_a_slow_link() -> None:
     assert isinstance(wire.answers["a"], WorkerUnreachable)
 
 
+def test_a_large_message_buys_no_patience_once_it_is_answered() -> None:
+    """Nor does one that was sent twice buy twice as much."""
+    wire = Wire()
+    wire.run("large", weight=20 * SLOW_LINK)
+    wire.run("b")
+    wire.sent()
+    wire.core.tick(2.0)
+    (ping,) = wire.sent()
+    wire.pong(ping, 2.0, "large")
+    wire.ok("large", 3.0)
+    for now in range(3, 19, 3):
+        wire.core.tick(float(now))
+        assert (now >= 18) == bool("b" in wire.answers)
+
+
 def test_sleep_is_not_the_workers_silence() -> None:
     """A process that was stopped, or a laptop that slept, waits on from where it was."""
     wire = Wire(quiet_limit=15.0)

@@ -218,3 +218,18 @@ def test_ids_are_new_for_each_request_and_each_client(worker: FakeWorker) -> Non
             array.from_numpy(np.zeros(3, np.float32))
     ids = [request.id for request in worker.requests]
     assert len(set(ids)) == len(ids)
+
+
+def test_a_future_runs_until_it_is_answered_and_says_what_it_waits_for(worker: FakeWorker, gpu: Session) -> None:
+    """A wait that ends too early names the request, which goes on."""
+    worker.define("u", k="kernel")
+    worker.on_run = lambda _: LATER
+    future = gpu["u"].k.submit()
+    assert future.running()
+    for wait in (future.result, future.exception):
+        with pytest.raises(TimeoutError, match=f"request {future.request_id} was not answered within 0.01 s"):
+            wait(0.01)
+    worker.wait_for(lambda worker: len(worker.ran) == 1)
+    worker.answer(future.request_id, RunResult(value=3))
+    assert future.result(10) == 3
+    assert not future.running()

@@ -79,3 +79,31 @@ def test_the_rest_of_taichi_is_not_here_and_says_where_it_is(gpu: Session) -> No
         _ = gpu.ti.kernel
     assert {"f32", "ndarray", "Vector"} <= set(dir(gpu.ti))
     assert repr(gpu.ti.f32) == "ti.f32"
+
+
+def test_a_name_that_is_misspelt_suggests_the_nearest(gpu: Session) -> None:
+    """Beside what there is."""
+    with pytest.raises(AttributeError, match="did you mean 'ndarray'"):
+        _ = gpu.ti.ndarry
+
+
+def test_a_call_that_lacks_something_is_told_by_the_name_it_was_called_by(gpu: Session) -> None:
+    """Not by that of the class behind it."""
+    with pytest.raises(TypeError, match=r"^ti\.ndarray\(\) missing 1 .* 'shape'"):
+        gpu.ti.ndarray(gpu.ti.f32)
+    with pytest.raises(TypeError, match=r"^ti\.Vector\.field\(\) missing"):
+        gpu.ti.Vector.field(3)
+
+
+def test_vectors_and_matrices_of_numbers_are_numpy_arrays(worker: FakeWorker) -> None:
+    """Of the session's default types, or the one that is given."""
+    with connect(worker.address, default_fp="f64") as gpu:
+        ti = gpu.ti
+        for made, dtype, values in [
+            (ti.Vector([1.0, 2.0]), np.float64, [1.0, 2.0]),
+            (ti.Vector([1, 2]), np.int32, [1, 2]),
+            (ti.Matrix([[1, 2], [3, 4]], ti.f32), np.float32, [[1, 2], [3, 4]]),
+        ]:
+            assert (made.dtype, made.tolist()) == (dtype, values)
+        with pytest.raises(KernelArgumentError, match=r"ti\.Vector takes a list of numbers"):
+            ti.Vector("ab")

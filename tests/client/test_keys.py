@@ -13,6 +13,8 @@ from tiremote.client import connect
 from tiremote.client.keys import keys_folder, load_keys
 from tiremote.protocol.errors import Unauthorized, WorkerUnreachable
 
+from .fake_worker import FakeWorker
+
 
 def test_keys_are_read_from_files_and_the_workers_from_its_text(tmp_path: Path) -> None:
     """The secret is in no repr."""
@@ -69,3 +71,19 @@ def test_keys_that_are_not_admitted_are_told_so_at_once(tmp_path: Path) -> None:
             with pytest.raises((Unauthorized, WorkerUnreachable), match="keys"):
                 connect(address, timeout=0.5)
         authenticator.stop()
+
+
+def test_keys_for_a_worker_that_has_none_are_named_as_a_cause(worker: FakeWorker, tmp_path: Path) -> None:
+    """It says no more than that it does not understand."""
+    public, secret = zmq.auth.create_certificates(tmp_path, "client")
+    with pytest.raises((Unauthorized, WorkerUnreachable), match=r"started without --keys.* leave them out"):
+        connect(worker.address, key=secret, server_key=public, timeout=0.5)
+
+
+def test_a_wrong_key_is_told_in_the_callers_words(tmp_path: Path) -> None:
+    """Python's arguments by default, or the options of a command line."""
+    _, secret = zmq.auth.create_certificates(tmp_path, "client")
+    with pytest.raises(ValueError, match="with key= also give server_key="):
+        load_keys(secret, None)
+    with pytest.raises(ValueError, match="with --key also give --server-key"):
+        load_keys(secret, None, words=("--key", "--server-key"))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
+import msgpack
 import numpy as np
 import pytest
 import zmq
 
 from tiremote.client import Session, connect
-from tiremote.protocol.errors import InternalError, Refused, UnknownName, WorkerUnreachable
-from tiremote.protocol.messages import Put, Request, Run
+from tiremote.protocol.errors import InternalError, ProtocolError, Refused, UnknownName, WorkerUnreachable
+from tiremote.protocol.messages import Put, Request, RequestId, Run
 from tiremote.protocol.results import RunResult
 
 from .fake_worker import LATER, FakeWorker
@@ -175,6 +177,24 @@ def test_a_message_that_is_no_reply_is_dropped(worker: FakeWorker, gpu: Session)
     worker._take = take  # type: ignore[method-assign]
     assert gpu.status().pid == 1
     assert identity
+
+
+def test_an_answer_that_this_client_cannot_read_is_told_to_its_caller(worker: FakeWorker, gpu: Session) -> None:
+    """A later worker may know more types: the answer would come unreadable again however often it is asked for."""
+    worker.define("u", k="kernel")
+    reply = worker._reply
+
+    def newer(identity: bytes, request: RequestId, result: Any) -> None:
+        if isinstance(result, RunResult):
+            header = {"v": 1, "op": "ok", "id": request, "result": {"value": msgpack.ExtType(99, b"")}}
+            worker._router.send_multipart([identity, msgpack.packb(header)])
+        else:
+            reply(identity, request, result)
+
+    worker._reply = newer  # type: ignore[method-assign]
+    with pytest.raises(ProtocolError, match="unknown extension type 99"):
+        gpu["u"].k()
+    assert gpu.status().pid == 1
 
 
 def test_a_large_message_that_is_lost_is_sent_again_whole(worker: FakeWorker, gpu: Session) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+
 import numpy as np
 import pytest
 
-from tiremote.client import Session
-from tiremote.protocol.errors import StaleHandle, UnknownName
-from tiremote.protocol.messages import Alloc, Cleanup, Compile, Interrupt
+from tiremote.client import Session, connect
+from tiremote.protocol.errors import Refused, StaleHandle, UnknownName
+from tiremote.protocol.messages import Alloc, Bye, Cleanup, Compile, Hello, Interrupt, Request
 from tiremote.protocol.results import RunResult
 
 from .fake_worker import LATER, FakeWorker
@@ -62,6 +66,21 @@ def test_cleanup_drops_units_arrays_and_everything(worker: FakeWorker, gpu: Sess
     assert worker.of(Cleanup)[-1].everything
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a signal to oneself is another thing there")
+def test_ctrl_c_in_the_goodbye_still_closes(worker: FakeWorker, gpu: Session) -> None:
+    """A worker that does not answer costs nobody a thread, or a local worker that stays."""
+
+    def strike(request: Request) -> bool:
+        if isinstance(request, Bye):
+            os.kill(os.getpid(), signal.SIGINT)
+        return isinstance(request, Bye)
+
+    worker.lose = strike
+    with pytest.raises(KeyboardInterrupt):
+        gpu.close()
+    assert gpu.closed
+
+
 def test_interrupt_takes_a_future_an_id_or_nothing(worker: FakeWorker, gpu: Session) -> None:
     """Nothing: whatever runs."""
     worker.define("u", k="kernel")
@@ -74,3 +93,29 @@ def test_interrupt_takes_a_future_an_id_or_nothing(worker: FakeWorker, gpu: Sess
     worker.wait_for(lambda worker: len(worker.ran) == 1)
     worker.answer(future.request_id, RunResult())
     future.result(10)
+
+
+def test_a_session_is_opened_again_as_it_was_with_other_options(worker: FakeWorker) -> None:
+    """The first one is closed then, and what it was told stays told."""
+    with connect(worker.address, arch="cpu", random_seed=1, client="me", timeout=10) as gpu:
+        again = gpu.reopened(random_seed=3, default_fp="f64")
+        with again:
+            assert gpu.closed
+            first, second = worker.of(Hello)
+            assert (second.client, second.options) == ("me", {"arch": "cpu", "random_seed": 3, "default_fp": "f64"})
+            assert worker.of(Bye)[0].end
+            assert first.options["random_seed"] == 1
+            assert again.ti.ndarray(float, 3).dtype == np.float64
+
+
+def test_a_session_that_cannot_be_opened_again_stays(worker: FakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is when its worker takes no more sessions."""
+    with connect(worker.address, timeout=10) as gpu:
+
+        def refuse(self: object, hello: Hello, *, liveness: float) -> None:  # noqa: ARG001
+            raise Refused("enough")
+
+        monkeypatch.setattr("tiremote.client.exchange.Exchange.open", refuse)
+        with pytest.raises(Refused, match="enough"):
+            gpu.reopened()
+        assert gpu.ping() > 0

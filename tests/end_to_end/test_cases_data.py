@@ -576,7 +576,8 @@ def test_case_24_parts_are_read_and_written_as_in_numpy(
         local[inside] = values
         remote[index] = values
         np.testing.assert_array_equal(remote.to_numpy(), local, err_msg=str(index))
-    for wrong in (7, -8, (0, 0, 0), "a", 1.0, [0, 1], None, np.array([True])):
+    too_many = (0,) * (local.ndim + 1)
+    for wrong in (7, -8, too_many, "a", 1.0, [0, 1], None, np.array([True])):
         with pytest.raises(IndexError):
             remote[wrong]
         with pytest.raises(IndexError):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import time
+from collections.abc import Callable
 
 import numpy as np
 import psutil
@@ -130,6 +132,72 @@ def test_an_engine_that_exits_is_reported_with_its_code(loaded: RawSession) -> N
     works(loaded)
 
 
+def test_processes_that_user_code_started_hide_no_death_and_do_not_outlive_the_engine(loaded: RawSession) -> None:
+    """A fork and a background command have the engine's descriptors; its end is told at once, and is theirs too."""
+    loaded.compile(
+        "import os, subprocess, time\n"
+        "def fork():\n    child = os.fork()\n    if child == 0:\n        time.sleep(1000)\n    return child\n"
+        "def command():\n    return subprocess.Popen(['sleep', '1000'], close_fds=False).pid\n",
+        "started",
+    )
+    started = [psutil.Process(loaded.run(name, unit="started")) for name in ("fork", "command")]
+    before = time.monotonic()
+    with pytest.raises(EngineCrashed, match="exit code 3"):
+        loaded.run("leave", 3, unit="sim")
+    assert time.monotonic() - before < PATIENCE / 10
+    _until(lambda: not any(_lives(process) for process in started))
+    works(loaded)
+
+
+def test_a_function_that_returns_in_a_fork_too_is_answered_once(loaded: RawSession) -> None:
+    """The copy is no second engine: it takes no request and gives no answer."""
+    loaded.compile("import os\ndef fork():\n    return os.fork()\ndef who():\n    return os.getpid()\n", "forks")
+    engine = loaded.run("who", unit="forks")
+    copy = psutil.Process(loaded.run("fork", unit="forks"))
+    assert {loaded.run("who", unit="forks") for _ in range(20)} == {engine}
+    _until(lambda: not _lives(copy))
+
+
+def test_code_that_closes_its_output_costs_that_and_nothing_else(loaded: RawSession) -> None:
+    """Requests whose client wants output go on, without any."""
+    loaded.compile("import os, sys\ndef close():\n    os.close(1)\n    del sys.stdout, sys.stderr\n", "closes")
+    generation = loaded.status()["session"]["generation"]
+    loaded.run("close", unit="closes", events=True)
+    assert loaded.run("hello", unit="sim", events=True) == "hello"
+    assert loaded.status()["session"]["generation"] == generation
+
+
+def test_a_lost_device_costs_only_the_request_that_lost_it(loaded: RawSession) -> None:
+    """Those that wait behind it in the link run once, on the next engine."""
+    loaded.compile(
+        "import time\ndef lose():\n    time.sleep(0.3)\n    raise RuntimeError('CUDA_ERROR_ILLEGAL_ADDRESS')\n"
+        "def mark(file):\n    open(file, 'a').write('x')\n",
+        "device",
+    )
+    with tempfile.NamedTemporaryFile() as file:
+        guilty = loaded.start("lose", unit="device")
+        innocent = [loaded.start("mark", file.name, unit="device") for _ in range(5)]
+        with pytest.raises(EngineCrashed, match="lost its device"):
+            loaded.result(guilty)
+        for request in innocent:
+            loaded.result(request)
+        assert file.read() == b"xxxxx"
+
+
+@pytest.mark.parametrize("data", [b"\x05\0\0\0\xc1\xc1\xc1\xc1\xc1", b"\x01\0\0\0\x01", b"\xff" * 64])
+def test_garbage_on_its_link_costs_an_engine_and_not_the_worker(loaded: RawSession, data: bytes) -> None:
+    """User code that writes to whatever descriptor there is reaches the front with it."""
+    loaded.compile(
+        "import os, stat\ndef write(data):\n    for fd in range(3, 100):\n        try:\n"
+        "            if stat.S_ISSOCK(os.fstat(fd).st_mode):\n                os.write(fd, data)\n"
+        "        except OSError:\n            pass\n",
+        "writes",
+    )
+    with pytest.raises(EngineCrashed):
+        loaded.run("write", data, unit="writes")
+    works(loaded)
+
+
 def test_an_engine_killed_from_outside_between_requests_is_replaced(loaded: RawSession) -> None:
     """An idle engine that is killed costs what it held, and no request."""
     before = loaded.status()["session"]
@@ -215,6 +283,19 @@ def test_the_fronts_death_ends_its_engines_even_in_a_kernel(arch: str) -> None:
         assert alive == []
 
 
+def test_the_fronts_death_ends_what_user_code_forked(arch: str) -> None:
+    """SIGKILL to the front, which can end nothing any more, leaves no worker of a pool behind."""
+    source = (
+        "import os, time\ndef fork():\n    child = os.fork()\n    if child == 0:\n        time.sleep(1000)\n"
+        "    return child\n"
+    )
+    with RealWorker(arch=arch) as worker, RawSession(worker.address) as session:
+        session.compile(source)
+        forked = psutil.Process(session.run("fork"))
+        worker.send_signal(signal.SIGKILL)
+        _until(lambda: not _lives(forked))
+
+
 def test_the_end_of_standard_input_ends_a_worker_that_is_busy(arch: str) -> None:
     """A worker that belongs to a program goes with it, whatever runs."""
     with RealWorker(arch=arch) as worker, RawSession(worker.address) as session:
@@ -243,6 +324,22 @@ def test_a_worker_that_cannot_have_its_port_says_so(worker: RealWorker) -> None:
     """A second worker on a used port ends with one line and exit code 1."""
     with pytest.raises(RuntimeError, match=r"cannot listen on .*another worker"):
         RealWorker(address=worker.address)
+
+
+def _lives(process: psutil.Process) -> bool:
+    """Whether it runs; one that nobody waits for may stay a zombie where pid 1 does not."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _until(done: Callable[[], bool]) -> None:
+    """Waits for something that takes a moment."""
+    give_up = time.monotonic() + PATIENCE
+    while not done():
+        assert time.monotonic() < give_up
+        os.sched_yield()
 
 
 def _until_running(session: RawSession, request: str | int) -> None:

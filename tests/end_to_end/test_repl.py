@@ -7,9 +7,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from real_worker import RealWorker
+from tiremote.client import connect
+from tiremote.repl.shell import Shell
 
 QUICK_START = """\
 import taichi as ti
@@ -233,7 +236,7 @@ def test_a_wrong_argument_points_to_the_call(worker: RealWorker) -> None:
 
 
 def test_options_that_differ_are_refused_and_those_that_agree_are_not(worker: RealWorker) -> None:
-    _, err = failed(worker, "import taichi as ti\nti.init(default_fp=ti.f32)\nti.init(default_fp=ti.f64)\n")
+    _, err = failed(worker, "ti.init(default_fp=ti.f32)\nx = ti.field(int, 2)\nti.init(default_fp=ti.f64)\n")
     assert err.startswith("Refused: line 3: ti.init asks for default_fp='f64'")
 
 
@@ -248,7 +251,7 @@ def test_a_named_session_is_found_again_with_its_names(worker: RealWorker) -> No
     for text, expected in [(script, ""), ("k()\nprint(x.to_numpy())\n", "[2 0]\n")]:
         done = tiremote(worker.address, "--session", "found-again", script=text)
         assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
-    done = tiremote("status", worker.address, "--session", "found-again")
+    done = tiremote(worker.address, "--session", "found-again", script=":status\n")
     assert "session   found-again" in done.stdout
 
 
@@ -268,3 +271,112 @@ def test_a_worker_that_is_not_there_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("script", ["", "# nothing\n", "\ufeffx = 1\n"])
 def test_a_script_that_does_nothing_ends_well(worker: RealWorker, script: str) -> None:
     assert printed(worker, script) == ""
+
+
+def test_a_loop_of_launches_in_a_plain_function_is_one_request(arch: str) -> None:
+    """And takes the laptop's constants as they are at each call."""
+    said: list[str] = []
+    with connect(arch=arch) as gpu:
+        shell = Shell(gpu, write=said.append, complain=said.append, note=said.append)
+        shell.run(
+            "c = ti.field(ti.i32, ())\n@ti.kernel\ndef k(n: ti.i32):\n    c[None] += n\n\n"
+            "t = 1\ndef drive(steps, log):\n    for i in range(steps):\n        k(t)\n    log[0] = c[None]\n"
+            "    print('done', i)\n    return c[None]\n"
+        )
+        assert "runs on the worker" in said[-1]
+        before = gpu.status().requests
+        shell.run("log = np.zeros(1)\ndrive(1000, log)")
+        assert gpu.status().requests - before < 5
+        assert said[-1] == "1000"
+        shell.run("for t in (10, 20):\n    last = drive(1, log)\n")
+        shell.run("[last, int(log[0])]")
+        assert said[-1] == "[1030, 1030]"
+
+
+# Sessions that another takes the place of
+
+
+def test_a_program_that_begins_with_init_gets_its_options(worker: RealWorker, arch: str) -> None:
+    """A fresh private session gives way to one that has them."""
+    script = f"""
+import taichi as ti
+ti.init(arch=ti.{arch}, default_fp=ti.f64, random_seed=3)
+x = ti.field(float, 2)
+print(x.to_numpy().dtype, ti.ndarray(float, 2).to_numpy().dtype)
+"""
+    assert printed(worker, script) == "float64 float64\n"
+
+
+def test_reconnect_after_the_worker_was_restarted_loads_again_what_was_typed(arch: str) -> None:
+    """Kernels work at once, fields are empty, arrays are gone."""
+    said: list[str] = []
+    with RealWorker(arch=arch) as first:
+        gpu = connect(first.address, arch=arch, timeout=30, liveness=5)
+        shell = Shell(gpu, write=said.append, complain=said.append, note=said.append)
+        shell.run("f = ti.field(ti.i32, 2)\n@ti.kernel\ndef k():\n    for i in f:\n        f[i] += n\n\nn = 3\n")
+        assert not shell.run("k()\nx = ti.ndarray(ti.f32, 3)\nwrong")
+        said.clear()
+    with RealWorker(arch=arch, address=first.address):
+        assert not shell.run("f.to_numpy()")
+        assert "no session has this token" in said[-1]
+        assert ":reconnect" in said[-1]
+        assert shell.run(":reconnect"), said
+        assert shell.run("k()\nf.to_numpy().tolist()"), said
+        assert said[-1] == "[3, 3]"
+        assert "lost, to be made anew: x" in said
+        shell.gpu.close()
+
+
+def test_reconnect_starts_a_local_worker_that_died_anew(arch: str) -> None:
+    """And loads again what was typed."""
+    said: list[str] = []
+    gpu = connect(arch=arch)
+    shell = Shell(gpu, write=said.append, complain=said.append, note=said.append)
+    try:
+        shell.run("@ti.kernel\ndef k() -> ti.i32:\n    return 7\n")
+        psutil.Process(gpu.status().pid).kill()
+        while shell.run("k()"):
+            pass
+        assert ":reconnect" in said[-1]
+        assert shell.run(":reconnect"), said
+        assert shell.run("k()"), said
+        assert said[-1] == "7"
+    finally:
+        shell.gpu.close()
+
+
+def test_after_a_crash_arrays_are_marked_as_lost_and_fields_are_there_again(arch: str) -> None:
+    """Also fields of structs, which are known by a handle: their name stands for the new one."""
+    said: list[str] = []
+    with connect(arch=arch) as gpu:
+        shell = Shell(gpu, write=said.append, complain=said.append, note=said.append)
+        shell.run("x = ti.ndarray(ti.f32, 3)\nf = ti.field(ti.f32, 2)\ns = ti.types.struct(a=ti.f32).field(shape=2)")
+        psutil.Process(gpu.status().session.engine_pid).kill()
+        assert not shell.run("x.to_numpy()")
+        shell.run("x")
+        assert "(ndarray x was lost" in said[-1]
+        assert shell.run(":arrays")
+        rows = {line.split()[0]: line for line in said[-1].split("\n")}
+        assert rows["x"].endswith("lost: make it again")
+        assert rows["f"].endswith("f.f")
+        assert shell.run("f.to_numpy().tolist()\ns.a.to_numpy().tolist()"), said
+        assert said[-1] == "[0.0, 0.0]"
+
+
+def test_what_is_inside_an_object_is_reached_at_the_prompt(worker: RealWorker) -> None:
+    """Fields and arrays by their methods, kernels by a call."""
+    script = """
+@ti.data_oriented
+class S:
+    def __init__(self, n):
+        self.x = ti.field(ti.f32, shape=n)
+        self.a = ti.ndarray(ti.i32, shape=n)
+    @ti.kernel
+    def step(self):
+        for i in self.x:
+            self.x[i] += 2
+s = S(2)
+s.step()
+print(s.x.to_numpy(), s.a.to_numpy(), s.x)
+"""
+    assert printed(worker, script) == "[2. 2.] [0 0] <remote attribute x of 'S'>\n"

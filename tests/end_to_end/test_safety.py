@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -21,12 +22,14 @@ from tiremote.protocol.codec import encode
 from tiremote.protocol.errors import (
     EngineCrashed,
     KernelRuntimeError,
+    OutOfMemory,
     PayloadTooLarge,
     ProtocolError,
+    StaleHandle,
     TiremoteError,
     UnknownName,
 )
-from tiremote.protocol.messages import Fetch, Hello, Put, Run
+from tiremote.protocol.messages import Bye, Cleanup, Fetch, Hello, Put, Run
 from tiremote.protocol.packing import pack
 from tiremote.protocol.values import ArrayDescriptor, Handle, WireArray, wire_array
 
@@ -74,6 +77,18 @@ def test_an_ipc_socket_is_for_its_user_alone_and_goes_with_the_worker(tmp_path: 
         with RawSession(worker.address) as session:
             still_works(session)
     assert not path.exists()
+
+
+def test_a_worker_takes_no_address_from_another(tmp_path: Path) -> None:
+    """A second one at the same file is refused, and the first goes on there; so it is where the second has bad keys."""
+    address = f"ipc://{tmp_path}/w.sock"
+    with RealWorker(address=address) as worker:
+        with pytest.raises(RuntimeError, match="another worker"):
+            RealWorker(address=address)
+        with pytest.raises(RuntimeError, match="no key in"):
+            RealWorker(f"--keys={tmp_path}/none", f"--authorized={tmp_path}", address=address)
+        with RawSession(worker.address) as session:
+            still_works(session)
 
 
 # ---------------------------------------------------------------- CURVE
@@ -131,6 +146,25 @@ def test_others_get_nothing(curve_worker: RealWorker, keys: Path, name: str | No
     with CurveSession(curve_worker, keys, "laptop") as session:
         session.token = session.ask(Hello)["token"]
         still_works(session)
+
+
+def test_a_key_that_is_added_later_is_admitted_even_after_a_refusal(curve_worker: RealWorker, keys: Path) -> None:
+    """A worker need not be restarted for a new client, nor for one that is no longer welcome."""
+    zmq.auth.create_certificates(keys, "late")
+    admitted = keys / "admitted" / "late.key"
+    with CurveSession(curve_worker, keys, "late") as session:
+        session.send(Hello)
+        with pytest.raises(TimeoutError):
+            session.receive(0.5)
+    os.link(keys / "late.key", admitted)
+    with CurveSession(curve_worker, keys, "late") as session:
+        session.token = session.ask(Hello)["token"]
+        still_works(session)
+    admitted.unlink()
+    with CurveSession(curve_worker, keys, "late") as session:
+        session.send(Hello)
+        with pytest.raises(TimeoutError):
+            session.receive(0.5)
 
 
 def test_keys_that_others_can_read_are_refused(keys: Path, tmp_path: Path) -> None:
@@ -231,6 +265,17 @@ def test_a_unit_may_have_any_name_and_replaces_no_module(session: RawSession, un
     assert session.run("g", unit="after") == ([0.0], 2)
 
 
+@pytest.mark.parametrize("everything", [False, True])
+def test_a_handle_that_is_named_twice_is_dropped_once(session: RawSession, everything: bool) -> None:
+    """And the other array that the request names goes as well."""
+    x, y = session.put(np.zeros(4, np.float32)), session.put(np.zeros(2, np.float32))
+    gone = session.ask(Cleanup, targets=(x, x, y), everything=everything)
+    assert (gone["handles"], gone["nbytes"]) == ([x.id, y.id], 24)
+    for handle in (x, y):
+        with pytest.raises(StaleHandle):
+            session.fetch(handle)
+
+
 def test_a_handle_of_another_session_is_unknown(worker: RealWorker, session: RawSession) -> None:
     """Handles that are guessed or copied open nothing in another session."""
     with RawSession(worker.address) as other:
@@ -269,6 +314,15 @@ def test_a_client_that_does_not_read_costs_bounded_memory(arch: str) -> None:
             assert session.result(request)["value"].view()[::4096].min() == 3
 
 
+def test_times_that_are_too_long_to_wait_for_end_nothing(worker: RealWorker) -> None:
+    """A lease or a deadline of more milliseconds than there are numbers for is one that never comes."""
+    with RawSession(worker.address, lease=1e300) as session:
+        session.compile("import time\ndef nap():\n    time.sleep(0.1)\n", "u")
+        session.run("nap", unit="u", deadline=1e300)
+        still_works(session)
+        session.ask(Bye, end=True)
+
+
 # ---------------------------------------------------------------- nothing leaks
 
 
@@ -298,6 +352,37 @@ def test_bulk_bytes_leave_no_descriptor_and_no_memory_behind(worker: RealWorker,
     # Two numbers for spares that are being started or ended meanwhile.
     assert front.num_fds() <= before + 8
     assert mapped() <= 2
+
+
+def test_a_worker_takes_as_many_descriptors_as_it_may(arch: str) -> None:
+    """A shell's usual limit is below what a few sessions with many arrays need: each of these is a descriptor."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+    try:
+        worker = RealWorker(arch=arch)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with worker, RawSession(worker.address) as session:
+        session.compile("def many():\n    return [np.zeros(20_000) for _ in range(100)]\n", "u")
+        assert len(session.run("many", unit="u")) == 100
+
+
+def test_a_worker_without_a_descriptor_left_goes_on(arch: str) -> None:
+    """What needs one fails, and says so; the sessions stay, and work again when there is room."""
+    with RealWorker(arch=arch) as worker, RawSession(worker.address) as session:
+        session.compile("def many(_):\n    return [np.zeros(20_000) for _ in range(100)]\n", "u")
+        front = psutil.Process(worker.process.pid)
+        most = front.rlimit(psutil.RLIMIT_NOFILE)
+        front.rlimit(psutil.RLIMIT_NOFILE, (front.num_fds() + 4, most[1]))
+        array = wire_array(np.zeros(20_000))
+        with pytest.raises(OutOfMemory):
+            session.run("many", [array] * 20, unit="u")
+        with pytest.raises(EngineCrashed):
+            session.run("many", None, unit="u")
+        session.status()
+        front.rlimit(psutil.RLIMIT_NOFILE, most)
+        still_works(session)
+        assert len(session.run("many", None, unit="u")) == 100
 
 
 def test_a_client_that_is_killed_leaves_no_local_worker() -> None:

@@ -11,7 +11,7 @@ import msgpack
 import pytest
 
 from tiremote.protocol.errors import ProtocolError, UnsupportedType
-from tiremote.protocol.plain import MAX_DEPTH, MAX_ITEMS, check_plain, load
+from tiremote.protocol.plain import MAX_DEPTH, MAX_ITEMS, check_plain, glance, load
 
 WHEN = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
 
@@ -110,3 +110,12 @@ def test_a_value_that_holds_itself_is_too_deep() -> None:
     value.append(value)
     with pytest.raises(ProtocolError, match="deep"):
         check_plain(value)
+
+
+def test_a_header_of_countless_small_containers_is_refused_at_once() -> None:
+    """Megabytes of empty lists cost their reader no more than a few thousand of them would."""
+    nested = b"\xdd" + (200_000).to_bytes(4, "big") + b"\x90" * 200_000
+    with pytest.raises(ProtocolError, match="65536 arrays and maps"):
+        load(nested)
+    assert glance(nested) is None
+    assert len(load(b"\xdd" + (60_000).to_bytes(4, "big") + b"\x80" * 60_000)) == 60_000

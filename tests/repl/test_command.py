@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import stat
 import subprocess
 import sys
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 import zmq.auth
 
+from tiremote.client.keys import keys_folder
 from tiremote.repl.keygen import KeygenError, make_keys
 
 
@@ -22,7 +25,7 @@ def tiremote(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_help_names_commands_and_options() -> None:
     done = tiremote("--help")
     assert done.returncode == 0
-    for word in ("demo", "status", "keygen", "--key", "--server-key", "--arch", "--session", "--version"):
+    for word in ("demo", "status", "keygen", "--key", "--server-key", "--arch", "--session", "--version", "-h"):
         assert word in done.stdout
 
 
@@ -66,7 +69,61 @@ def test_status_of_nobody_is_one_line(tmp_path: Path) -> None:
     assert "WorkerUnreachable" in done.stderr
 
 
+@pytest.mark.parametrize("arguments", [["-h"], ["demo", "-h"], ["status", "-h"], ["keygen", "-h"]])
+def test_the_short_form_of_help_is_taken(arguments: list[str]) -> None:
+    """Of the command itself and of each of its own."""
+    done = tiremote(*arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Usage:" in done.stdout
+
+
+def test_status_takes_no_option_that_would_open_a_session() -> None:
+    """A name that is misspelt must not make a session of that name."""
+    done = tiremote("status", "--session", "typo")
+    assert done.returncode == 2
+    assert re.search(r"No such option.*--session", done.stderr)
+
+
+@pytest.mark.parametrize("option", ["--default-fp", "--default-ip", "--random-seed", "--debug"])
+def test_options_of_taichi_are_the_prompts_too(option: str) -> None:
+    """And help tells of them."""
+    assert option in tiremote("--help").stdout
+
+
 # Keys
+
+
+@pytest.mark.parametrize("command", [[], ["demo"], ["status"]])
+def test_a_wrong_key_is_told_in_the_words_of_the_command_line(command: list[str], tmp_path: Path) -> None:
+    """Not in those of Python's connect."""
+    made = make_keys("laptop", tmp_path)
+    done = tiremote(*command, "tcp://127.0.0.1:1", "--key", str(made.secret))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "with --key also give --server-key" in done.stderr
+    done = tiremote(*command, "tcp://127.0.0.1:1", "--key", str(made.public), "--server-key", str(made.public))
+    assert "--key is the .key_secret file" in done.stderr
+
+
+def test_keys_without_an_address_are_refused_in_the_words_of_the_command_line() -> None:
+    """A local worker needs none."""
+    assert "--key and --server-key are for a worker elsewhere" in tiremote("--server-key", "x" * 40).stderr
+
+
+def test_keygen_prints_whole_commands_and_makes_the_folder_of_clients(tmp_path: Path) -> None:
+    """With full paths, quoted for the shell, so that they can be pasted."""
+    folder = tmp_path / "my keys"
+    done = tiremote("keygen", "gpu", "--dir", str(folder))
+    assert (folder / "clients").is_dir()
+    commands = [shlex.split(line) for line in done.stdout.splitlines() if line.startswith("  tiremote")]
+    assert [command[0] for command in commands] == ["tiremote-worker", "tiremote"]
+    assert commands[0][-4:] == ["--keys", str(folder / "gpu.key_secret"), "--authorized", str(folder / "clients")]
+    assert commands[1][2:4] == ["--key", str(folder / "gpu.key_secret")]
+
+
+def test_help_of_keygen_tells_the_default_folder() -> None:
+    """Where the client looks for keys too."""
+    shown = "".join(tiremote("keygen", "--help").stdout.split())
+    assert "".join(str(keys_folder()).split()) in shown
 
 
 def test_keygen_writes_a_pair_whose_secret_only_its_owner_reads(tmp_path: Path) -> None:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from recording_session import RecordingSession
+from tiremote.client import RemoteArray, RemoteField
+from tiremote.client.releases import Releases
+from tiremote.protocol.results import SessionStatus
+from tiremote.protocol.values import Handle, Name
 from tiremote.repl.cells import Cell, read_command
-from tiremote.repl.commands import CommandError, Commands, Quit, read_slice
+from tiremote.repl.commands import ABOUT, CommandError, Commands, Quit, read_slice
 from tiremote.repl.evaluate import Evaluator
+
+
+class FakeExchange:
+    """Nothing is asked of it."""
+
+    def __init__(self) -> None:
+        self.releases = Releases()
 
 
 class Prompt:
@@ -19,7 +31,7 @@ class Prompt:
         self.gpu = RecordingSession()
         self.said: list[str] = []
         self.evaluator = Evaluator(self.gpu, show=lambda _: None, display=lambda _: None)  # type: ignore[arg-type]
-        self.commands = Commands(self.gpu, self.evaluator, self.said.append)  # type: ignore[arg-type]
+        self.commands = Commands(self.evaluator, self.said.append)
 
     def run(self, line: str) -> str:
         self.said.clear()
@@ -56,6 +68,36 @@ def test_no_array_tells_how_to_make_one(prompt: Prompt) -> None:
     assert "ti.ndarray(ti.f32, shape=10)" in prompt.run(":arrays")
 
 
+def test_a_look_at_the_arrays_takes_no_handle_of_a_units_field(prompt: Prompt) -> None:
+    """The worker keeps what it gave a handle of: the field would outlive its unit."""
+    meta = {"dtype": "f32", "shape": (4,)}
+    field = RemoteField(None, Name(unit="u", name="f"), "field", meta)  # type: ignore[arg-type]
+    prompt.evaluator.names.values["f"] = field
+    name, kind, *_, place = prompt.run(":arrays").split("\n")[1].split()
+    assert (name, kind, place) == ("f", "field", "u.f")
+
+
+def test_an_array_that_its_engine_took_along_is_marked(prompt: Prompt) -> None:
+    """A field of a unit is there again, with zeros."""
+    meta = {"dtype": "f32", "shape": (4,)}
+    gone = RemoteArray(FakeExchange(), Handle(kind="ndarray", id="s.1.1"), "ndarray", meta)  # type: ignore[arg-type]
+    prompt.evaluator.names.values["x"] = gone
+    prompt.evaluator.names.values["f"] = RemoteField(None, Name(unit="f", name="f"), "field", meta)  # type: ignore[arg-type]
+    _, field, array = prompt.run(":arrays").split("\n")
+    assert field.split() == ["f", "field", "f32", "(4,)", "16", "bytes", "f.f"]
+    assert array.endswith("lost: make it again")
+
+
+def test_help_tells_more_about_one_command(prompt: Prompt) -> None:
+    """With or without its colon; a narrow terminal shows all of it in 80 columns."""
+    assert prompt.run(":help fetch").startswith(":fetch NAME [SLICE] [FILE]: numbers of an array")
+    assert prompt.run(":help :fetch") == prompt.run(":help fetch")
+    with pytest.raises(CommandError, match="did you mean :fetch"):
+        prompt.run(":help fetsh")
+    assert set(ABOUT) == set(prompt.commands.names)
+    assert max(map(len, prompt.run(":help").split("\n"))) < 80
+
+
 def test_fetch_of_an_unknown_array_is_refused_by_name(prompt: Prompt) -> None:
     with pytest.raises(CommandError, match="there is no array 'x'"):
         prompt.run(":fetch x")
@@ -84,6 +126,19 @@ def test_status_is_readable(prompt: Prompt) -> None:
     text = prompt.run(":status")
     assert "worker    tcp://recorded:1, pid 7, tiremote 0, up 1 min 1 s" in text
     assert "engine    taichi 1.7.4 on cpu (a device)" in text
+
+
+def test_reconnect_leaves_a_session_that_is_there(prompt: Prompt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only one that the worker does not know any more is opened anew."""
+    status = prompt.gpu.status()
+    session = SessionStatus(session="s1", state="idle", generation=1, clients=1, queued=0)
+    monkeypatch.setattr(prompt.gpu, "status", lambda: replace(status, session=session))
+    assert prompt.run(":reconnect") == "session s1 on tcp://recorded:1 is there: nothing is lost"
+    assert not prompt.gpu.closed
+    monkeypatch.setattr(prompt.gpu, "status", lambda: status)
+    prompt.run(":reconnect")
+    assert prompt.gpu.closed
+    assert prompt.commands._gpu is not prompt.gpu
 
 
 def test_quit_leaves(prompt: Prompt) -> None:

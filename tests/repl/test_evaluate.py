@@ -8,11 +8,23 @@ import numpy as np
 import pytest
 
 from recording_session import RecordingSession, compile_error
+from tiremote.client import RemoteArray
+from tiremote.client.releases import Releases
 from tiremote.protocol.errors import CompileError, Refused
+from tiremote.protocol.values import Handle
 from tiremote.repl.cells import Cell
 from tiremote.repl.evaluate import Evaluator
+from tiremote.repl.laptop_taichi import OF_A_SESSION
+from tiremote.worker.engine.options import SESSION_OPTIONS
 
 KERNEL = "@ti.kernel\ndef k(x: ti.types.ndarray()):\n    x[0] = 1\n"
+
+
+class FakeExchange:
+    """Nothing is asked of it."""
+
+    def __init__(self) -> None:
+        self.releases = Releases()
 
 
 class Prompt:
@@ -130,6 +142,7 @@ def test_definitions_and_declarations_of_taichi_go_to_the_worker(prompt: Prompt,
     [
         "def k(): pass",
         "def k(): return ti.ndarray(ti.f32, 8)",
+        "vec = ti.types.vector(3, ti.f32)\ndef k(n): return ti.ndarray(vec, n)",
         "class k: pass",
         "k = np.arange(3)",
         "k = ti.types.vector(3, ti.f32)",
@@ -210,6 +223,44 @@ def test_a_name_taken_from_a_unit_of_several_leaves_the_others_callable(prompt: 
     assert prompt.gpu.loaded() == ["a", "a_2"]
     assert prompt.evaluator.names.remote_unit("b") == "a"
     assert prompt.evaluator.names.remote_unit("a") == "a_2"
+
+
+# Functions that drive kernels
+
+
+def test_a_loop_of_launches_is_one_request(prompt: Prompt) -> None:
+    """The function goes to the worker with the constants it uses, and its receipt says so."""
+    prompt.type(KERNEL + "n = 1000\n")
+    prompt.type("def drive(steps):\n    for i in range(steps):\n        k(n)\n")
+    assert prompt.gpu.loaded() == ["k", "n", "drive"]
+    assert prompt.notes[-1].endswith("runs on the worker")
+    prompt.type("drive(n)")
+    assert prompt.gpu.calls == [("drive", "drive", (1000,))]
+
+
+def test_a_function_that_needs_the_laptop_runs_here(prompt: Prompt) -> None:
+    """Nothing is said of it, as of any other Python."""
+    prompt.type(KERNEL + "a = np.zeros(3)\ndef drive(): k(a)\n")
+    notes = list(prompt.notes)
+    prompt.type("drive()")
+    assert prompt.gpu.loaded() == ["k"]
+    assert prompt.notes == notes
+    assert len(prompt.gpu.calls) == 1
+
+
+def test_functions_may_stand_before_what_they_call(prompt: Prompt) -> None:
+    """In the order of a program: main first."""
+    prompt.type("def main(): step()\n\ndef step(): k()\n\n@ti.kernel\ndef k(): pass\n")
+    assert prompt.gpu.loaded() == ["k", "step", "main"]
+
+
+def test_a_function_that_becomes_the_laptops_takes_its_callers_along(prompt: Prompt) -> None:
+    """Those of the same cell; an earlier one keeps what it had, which is said."""
+    prompt.type("@ti.kernel\ndef k(): pass\n\ndef step(): k()\n\ndef main(): step()\n")
+    prompt.gpu.loads.clear()
+    prompt.type("def step(): open('x')\n\ndef other(): step()\n")
+    assert prompt.gpu.loads == []
+    assert prompt.notes[-1] == "main is on the worker and keeps the earlier step: type it again"
 
 
 # What goes along
@@ -326,3 +377,90 @@ def test_what_waited_in_a_failed_cell_is_not_sent_with_the_next(prompt: Prompt) 
         prompt.type(KERNEL + "nothing")
     prompt.type("1")
     assert prompt.gpu.loads == []
+
+
+# Sessions
+
+
+def test_init_opens_a_session_with_its_options_where_nothing_was_made(prompt: Prompt) -> None:
+    """A program that begins with ``ti.init`` runs as it stands."""
+    prompt.gpu.failures["random_seed=3"] = Refused("this session runs with random_seed=0")
+    prompt.type("import taichi as ti\nti.init(arch=ti.cpu, default_fp=ti.f64, random_seed=3, log_level='warn')\n")
+    assert prompt.gpu.closed
+    now = prompt.evaluator.gpu
+    assert now.reopenings == [{"arch": "cpu", "default_fp": "f64", "random_seed": 3}]  # type: ignore[attr-defined]
+    assert prompt.values["gpu"] is now
+    assert prompt.notes == ["ti.init: this session runs on cpu (a device), taichi 1.7.4"]
+
+
+@pytest.mark.parametrize("why", ["loaded", "shared"])
+def test_init_is_refused_where_another_session_would_lose_something(prompt: Prompt, why: str) -> None:
+    """Kernels that were loaded, or a session that others use."""
+    if why == "loaded":
+        prompt.type(KERNEL)
+    else:
+        prompt.gpu.private = False
+    prompt.gpu.failures["random_seed=3"] = Refused("this session runs with random_seed=0")
+    with pytest.raises(Refused, match="random_seed=0"):
+        prompt.type("ti.init(random_seed=3)")
+    assert not prompt.gpu.closed
+
+
+def test_options_that_open_a_session_are_those_that_a_worker_takes() -> None:
+    """The laptop cannot ask for them."""
+    assert set(OF_A_SESSION) <= set(SESSION_OPTIONS)
+
+
+def test_a_new_session_gets_what_was_typed_here_in_the_order_of_its_needs(prompt: Prompt) -> None:
+    """Constants as they are now, each unit in its last version; names of the laptop stay."""
+    prompt.type("n = 8\nmine = [1]\n@ti.func\ndef f(): return n\n@ti.kernel\ndef k(): f()\n")
+    prompt.type("@ti.kernel\ndef gone(): pass\n")
+    prompt.type("n = 9")
+    prompt.type("@ti.func\ndef f(): return 2 * n\n")
+    prompt.gpu.cleanup("gone")
+    prompt.evaluator.forget_unit("gone")
+    prompt.evaluator.reconnect()
+    now = prompt.evaluator.gpu
+    assert now.loads == [  # type: ignore[attr-defined]
+        ("n", "n = 9"),
+        ("f", "@ti.func\ndef f(): return 2 * n"),
+        ("k", "@ti.kernel\ndef k(): f()"),
+    ]
+    assert prompt.values["mine"] == [1]
+    prompt.type("k()")
+    assert now.calls == [("k", "k", ())]  # type: ignore[attr-defined]
+
+
+def test_arrays_of_a_session_that_is_gone_are_named_as_lost(prompt: Prompt) -> None:
+    """Their names go: what they stood for is nowhere."""
+    handle = Handle(kind="ndarray", id="h1")
+    prompt.values["x"] = RemoteArray(FakeExchange(), handle, "ndarray", {"dtype": "f32", "shape": (4,)})  # type: ignore[arg-type]
+    prompt.evaluator.reconnect()
+    assert prompt.notes[-1] == "lost, to be made anew: x"
+    assert "x" not in prompt.values
+
+
+# Names that Taichi has not
+
+
+@pytest.mark.parametrize(
+    "text", ["ti.ndarry(ti.f32, 3)", "x = ti.ndarry(ti.f32, 3)", "@ti.ndarry\ndef k(): pass", "ti.ndarry"]
+)
+def test_a_misspelt_name_of_taichi_is_told_here(prompt: Prompt, text: str) -> None:
+    """Nothing is sent."""
+    with pytest.raises(AttributeError, match="Taichi has no 'ndarry'; did you mean 'ndarray'"):
+        prompt.type(text)
+    assert prompt.gpu.loads == []
+
+
+@pytest.mark.parametrize("text", ["from taichi import ndarry", "def f():\n    from taichi import ndarry\nf()"])
+def test_a_misspelt_import_from_taichi_is_told_here(prompt: Prompt, text: str) -> None:
+    """At any depth."""
+    with pytest.raises(ImportError, match="did you mean 'ndarray'"):
+        prompt.type(text)
+
+
+def test_a_vector_of_numbers_is_an_expression_too(prompt: Prompt) -> None:
+    """Not only what a name is given to."""
+    prompt.type("ti.Vector([1.0, 2.0]).tolist()")
+    assert prompt.shown == [[1.0, 2.0]]

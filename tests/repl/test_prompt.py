@@ -50,6 +50,25 @@ def test_a_pasted_cell_keeps_its_own_indentation(typist: Typist) -> None:
     assert typist.gpu.calls == [("k", "k", ())]
 
 
+def test_lines_typed_with_their_own_indentation_keep_it(typist: Typist) -> None:
+    """As a terminal without bracketed paste types what is pasted."""
+    typist.type("@ti.kernel\rdef k():\r    for i in range(3):\r        pass\r\rk()\r")
+    assert typist.gpu.loads == [("k", "@ti.kernel\ndef k():\n    for i in range(3):\n        pass")]
+
+
+def test_what_is_pasted_into_an_indented_line_keeps_its_indentation(typist: Typist) -> None:
+    """The line that was begun for it is not counted twice."""
+    typist.type("if True:\r\x1b[200~    a = 1\n    b = 2\x1b[201~\r\r")
+    values = typist.shell.evaluator.names.values
+    assert (values["a"], values["b"]) == (1, 2)
+
+
+def test_a_blank_within_a_line_is_a_blank(typist: Typist) -> None:
+    """Only the first one on a new line is another's indentation."""
+    typist.type("if True:\ra = 1 + 1\r\r")
+    assert typist.shell.evaluator.names.values["a"] == 2
+
+
 def test_backspace_takes_back_one_indentation(typist: Typist) -> None:
     typist.type("if True:\ra = 1\r\x7felse:\ra = 2\r\r")
     assert typist.shell.evaluator.names.values["a"] == 1

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from recording_session import RecordingSession
+from tiremote.client import RemoteArray
 from tiremote.protocol.errors import (
     CompileError,
     EngineCrashed,
     Interrupted,
     KernelArgumentError,
     SourceFrame,
+    TiremoteError,
+    UnknownName,
     WorkerUnreachable,
 )
+from tiremote.protocol.receipts import Summary
+from tiremote.protocol.values import Name
 from tiremote.repl.cells import Cell
 from tiremote.repl.evaluate import Evaluator
-from tiremote.repl.render import Style, error_text, size_text, table, value_text
+from tiremote.repl.render import Style, error_text, size_text, table, value_text, wrapped
 
 FRAME = SourceFrame(unit="k", version=2, function="k", line=3, column=5, end_column=8, text="    abc = 1")
 
@@ -78,8 +84,11 @@ def test_ctrl_c_tells_what_was_stopped_on_the_worker() -> None:
     assert error_text(interrupt) == "Interrupted: k was interrupted; lost: x"
 
 
-def test_a_worker_that_is_gone_leaves_the_prompt() -> None:
-    assert "The prompt stays" in error_text(WorkerUnreachable("nothing is heard"))
+@pytest.mark.parametrize("error", [WorkerUnreachable("nothing is heard"), UnknownName("no session", name="token")])
+def test_a_worker_that_is_gone_leaves_the_prompt_and_says_how_to_go_on(error: TiremoteError) -> None:
+    """While it is away, and when it came back without the session."""
+    assert "The prompt stays" in error_text(error)
+    assert ":reconnect" in error_text(error)
 
 
 def test_colour_is_there_only_when_asked_for() -> None:
@@ -107,3 +116,27 @@ def test_sizes_are_readable(size: int, text: str) -> None:
 def test_a_table_is_as_wide_as_what_is_in_it() -> None:
     rows: list[tuple[Any, ...]] = [("a", "bb"), ("ccc", "d")]
     assert table(rows) == "a    bb\nccc  d"
+
+
+def test_long_lines_are_cut_at_blanks_and_never_in_a_number() -> None:
+    """What goes on is indented further; a line that fits stays as it is."""
+    text = "short\n  one 12345678 two  1234567890 three"
+    assert wrapped(text, 22) == "short\n  one 12345678 two\n      1234567890 three"
+    assert wrapped("x" * 50, 22) == "x" * 50
+
+
+@pytest.mark.parametrize(("size", "shown"), [(20, "19."), (21, "...")])
+def test_an_array_of_few_numbers_is_shown_whole(size: int, shown: str) -> None:
+    """Beyond 20, its corners."""
+
+    class Array(RemoteArray):
+        def summary(self) -> Summary:
+            return Summary(dtype="f32", shape=self.shape, nbytes=self.nbytes, corners="[0. ... 1.]")
+
+        def to_numpy(self, **_: Any) -> np.ndarray:
+            return np.arange(size, dtype=np.float32)
+
+    array = Array(None, Name(unit="u", name="x"), "ndarray", {"dtype": "f32", "shape": (size,)})  # type: ignore[arg-type]
+    text = value_text(array)
+    assert text.startswith(f"ndarray f32 ({size},)")
+    assert shown in text

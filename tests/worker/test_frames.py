@@ -233,3 +233,9 @@ def test_a_missing_module_is_named() -> None:
     """And where it is missing."""
     error = load_error(ModuleNotFoundError("No module named 'matplotlib'"))
     assert error.message == "ModuleNotFoundError: No module named 'matplotlib': the worker's Python cannot import it"
+
+
+def test_a_users_own_error_about_cuda_is_no_lost_device() -> None:
+    """Only what a GPU library raises costs an engine, not a text that happens to name it."""
+    assert poison_in(ValueError("my CUDA Error text")) is None
+    assert poison_in(RuntimeError("[cuda_driver.h] CUDA Error CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access"))

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tiremote.protocol.errors import CompileError, ProtocolError, Refused, UnknownName
+from tiremote.protocol.packing import pack
 from tiremote.worker.engine.frames import run_error
 from tiremote.worker.engine.loader import KernelLoader
 from tiremote.worker.engine.runtime import TaichiRuntime
@@ -464,6 +465,18 @@ def test_colours_of_a_warning_are_taken_out(loader: KernelLoader) -> None:
     """No terminal codes reach a client."""
     receipt = loader.compile_and_load("import warnings\nwarnings.warn('\\x1b[38;5;226mcare\\x1b[0m')\n", "u")
     assert receipt.warnings == ("line 2: care",)
+
+
+def test_what_utf8_does_not_hold_is_told_with_escapes(loader: KernelLoader) -> None:
+    """A receipt that does not travel would fail a load that has been done."""
+    receipt = loader.compile_and_load(
+        "import warnings\nwarnings.warn('\\ud800')\ndef f(a: '\\ud801'):\n    '\\ud802'\n", "u"
+    )
+    pack(receipt, [])
+    assert receipt.warnings == ("line 2: \\ud800",)
+    (definition,) = receipt.definitions
+    assert definition.doc == "\\ud802"
+    assert "\\ud801" in definition.parameters[0].takes
 
 
 def test_warnings_of_the_text_are_in_the_receipt(loader: KernelLoader) -> None:

@@ -151,11 +151,15 @@ class Cancel(Request):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bye(Request):
-    """Detaches. ``end``: the session ends with it, and everything in it."""
+    """Detaches. ``end``: the session ends with it, and everything in it.
+
+    Without a token, ``session`` is the id or the name of one of the same key's to end (`WorkerStatus.listed`).
+    """
 
     op: ClassVar[str] = "bye"
 
     end: bool = False
+    session: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

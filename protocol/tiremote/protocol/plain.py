@@ -13,7 +13,11 @@ from tiremote.protocol.errors import ProtocolError, UnsupportedType
 MAX_DEPTH = 32
 
 #: Items of one array or map: more than that is an array's bytes, not a list.
-MAX_ITEMS = 1 << 20
+MAX_ITEMS = 1 << 18
+
+#: Arrays and maps in one header. Each costs the reader an object, and its sender a byte: a stranger's few megabytes
+#: would hold the worker up for seconds.
+MAX_CONTAINERS = 1 << 16
 
 #: msgpack makes and takes these without asking. (`ExtType` is a tuple: it is looked for first.)
 _FOREIGN = (msgpack.Timestamp, msgpack.ExtType)
@@ -24,15 +28,7 @@ def load(data: Any, ext_hook: Callable[[int, bytes], Any] = msgpack.ExtType) -> 
     """The one msgpack value that ``data`` is. Raises `ProtocolError`, `UnsupportedType`."""
     try:
         _check_whole(data)
-        value = msgpack.unpackb(
-            data,
-            raw=False,
-            strict_map_key=False,
-            object_pairs_hook=_map,
-            ext_hook=ext_hook,
-            max_array_len=MAX_ITEMS,
-            max_map_len=MAX_ITEMS,
-        )
+        value = _unpacked(data, ext_hook)
         check_plain(value)
     except msgpack.exceptions.StackError:
         raise ProtocolError(f"a value is nested more than {MAX_DEPTH} deep") from None
@@ -48,8 +44,8 @@ def glance(data: Any) -> Any:
     """The value of msgpack that `load` refuses, its extension types left out, or None where it is not even whole."""
     try:
         _check_whole(data)
-        return msgpack.unpackb(data, raw=False, strict_map_key=False, ext_hook=lambda *_: None)
-    except (ValueError, TypeError, msgpack.exceptions.UnpackException):
+        return _unpacked(data, lambda *_: None, unique=False)
+    except (ProtocolError, ValueError, TypeError, msgpack.exceptions.UnpackException):
         return None
 
 
@@ -64,11 +60,36 @@ def _check_whole(data: Any) -> None:
     unpacker.skip()
 
 
-def _map(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise ProtocolError("a map has the same key twice")
-    return value
+def _unpacked(data: Any, ext_hook: Callable[[int, bytes], Any], *, unique: bool = True) -> Any:
+    left = MAX_CONTAINERS
+
+    def count() -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise ProtocolError(f"a header has at most {MAX_CONTAINERS} arrays and maps: send numbers as an array")
+
+    def read_list(value: list[Any]) -> list[Any]:
+        count()
+        return value
+
+    def read_map(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+        count()
+        value = dict(pairs)
+        if unique and len(value) != len(pairs):
+            raise ProtocolError("a map has the same key twice")
+        return value
+
+    return msgpack.unpackb(
+        data,
+        raw=False,
+        strict_map_key=False,
+        list_hook=read_list,
+        object_pairs_hook=read_map,
+        ext_hook=ext_hook,
+        max_array_len=MAX_ITEMS,
+        max_map_len=MAX_ITEMS,
+    )
 
 
 def check_plain(value: Any, depth: int = 0) -> None:

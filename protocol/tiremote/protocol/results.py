@@ -14,7 +14,7 @@ from tiremote.protocol.values import Handle, WireArray
 class Limits:
     """Bytes and counts above which the worker refuses."""
 
-    header_bytes: int = 16 << 20
+    header_bytes: int = 8 << 20
     #: One buffer: larger arrays go in several requests, by ``flat`` ranges.
     buffer_bytes: int = 64 << 20
     buffers: int = 128
@@ -88,8 +88,26 @@ class SessionStatus:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SessionLine:
+    """A session in a list: ``id`` names it to `Bye`, ``name`` is None for a private one, ``unused`` is in seconds."""
+
+    id: str
+    name: str | None
+    state: str
+    clients: int
+    unused: float
+    running: Running | None = None
+    units: int = 0
+    arrays: int = 0
+    array_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerStatus:
-    """``session`` is that of the token. ``sessions`` counts all; ``dropped`` messages could not be answered."""
+    """``session`` is that of the token. ``sessions`` counts all, ``listed`` has those of the asking client's key.
+
+    ``dropped`` messages could not be answered; ``crashes`` counts engines that died unasked.
+    """
 
     pid: int
     uptime: float
@@ -101,6 +119,7 @@ class WorkerStatus:
     dropped: int
     crashes: int
     session: SessionStatus | None = None
+    listed: tuple[SessionLine, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,12 +2,12 @@
 
 From the outside in: `connect` opens a `Session` (module ``session``) on an address, or on a worker of its own
 (``local_worker``). A session hands out `RemoteUnit` and `RemoteKernel` (``units``), `RemoteArray` and `RemoteField`
-(``arrays``), and ``gpu.ti``, Taichi's names without Taichi (``facade``). Those speak through one ``exchange``, which
-makes requests, futures and typed results; ``arguments`` packs what a call is given and writes back what it changed,
-``transfer`` moves large arrays in pieces, ``regions`` turns NumPy indexing into the wire's, ``directory`` knows what
-the session holds, ``releases`` frees what was garbage-collected, ``watch`` loads files as they are saved. Under it
-``core`` decides without a socket or a clock what is sent, sent again and given up, and ``link`` is the one thread that
-owns the socket.
+(``arrays``), and ``gpu.ti``, Taichi's names without Taichi (``facade``, ``type_names``). Those speak through one
+``exchange``, which makes requests, futures and typed results; ``arguments`` packs what a call is given and writes back
+what it changed, ``transfer`` moves large arrays in pieces, ``regions`` turns NumPy indexing into the wire's,
+``directory`` knows what the session holds, ``releases`` frees what was garbage-collected, ``watch`` loads files as
+they are saved. Under it ``core`` decides without a socket or a clock what is sent, sent again and given up, and
+``link`` is the one thread that owns the socket.
 """
 
 from tiremote.client.arguments import In, InOut, Out

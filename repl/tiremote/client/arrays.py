@@ -11,28 +11,31 @@ import numpy as np
 from tiremote.client import transfer
 from tiremote.client.exchange import Exchange
 from tiremote.client.fitting import fitting
-from tiremote.client.regions import parse
+from tiremote.client.regions import parse, split
 from tiremote.client.remote import Remote
 from tiremote.client.transfer import Progress
+from tiremote.client.type_names import wire_name
 from tiremote.protocol.dtypes import dtype_of, name_of
 from tiremote.protocol.errors import KernelArgumentError, Refused, StaleHandle, UnknownName
-from tiremote.protocol.messages import Alloc, Cleanup, Fetch
+from tiremote.protocol.messages import Alloc, Cleanup, Fetch, Put
 from tiremote.protocol.receipts import Summary
 from tiremote.protocol.results import ArrayResult, CleanupResult, FetchResult
 from tiremote.protocol.values import Handle, Name, Ref
+
+#: What to do where a local array would just be computed with.
+_ADVICE = "do it in a kernel, or with .to_numpy(), which fetches it"
 
 
 class RemoteArray(Remote):
     """An ndarray on the worker; indexing moves only what is asked for.
 
     ``x[2:4]``, ``x[1, :]``, ``x[::2]``, ``x[..., -1]`` give NumPy arrays (numbers where one element is meant), and
-    assigning to them sends only that part. Whole: `to_numpy`, `from_numpy`, or ``numpy.asarray(x)``.
+    assigning to them sends only that part. Further indices than ``shape`` has are those of vectors and matrices,
+    which travel whole. Whole: `to_numpy`, `from_numpy`, or ``numpy.asarray(x)``.
     Every use raises `StaleHandle` once it is gone: freed, cleaned up, or lost with an engine.
     """
 
     __slots__ = ("_dtype", "_element_shape", "_freed", "_kind", "_shape")
-    # NumPy's operators would fetch it silently, once for every element.
-    __array_ufunc__ = None
     __hash__ = Remote.__hash__
 
     def __init__(self, exchange: Exchange, target: Ref, kind: str, meta: Mapping[str, Any]) -> None:
@@ -72,7 +75,7 @@ class RemoteArray(Remote):
 
     @property
     def handle(self) -> Handle:
-        """What the worker knows it by. For one of a unit's own the worker is asked."""
+        """What the worker knows it by. For one of a unit's own it is asked, and keeps that when the unit goes."""
         target = self._alive()
         if isinstance(target, Handle):
             return target
@@ -80,6 +83,12 @@ class RemoteArray(Remote):
         if handle is None:
             raise UnknownName(f"{target} has no handle", name=str(target))
         return handle
+
+    @property
+    def place(self) -> str:
+        """The id of its handle, or ``unit.name`` for one of a unit's own. The worker is not asked."""
+        target = self._alive()
+        return target.id if isinstance(target, Handle) else str(target)
 
     # Whole
 
@@ -100,6 +109,25 @@ class RemoteArray(Remote):
 
     get = to_numpy
     set = from_numpy
+
+    def astype(self, dtype: Any) -> RemoteArray:
+        """A new remote ndarray of the same shape, converted on the worker.
+
+        ``dtype`` is as for ``ti.ndarray``. Raises `KernelArgumentError` where a value does not fit it.
+        """
+        made = Alloc(
+            id="",
+            kind="ndarray",
+            dtype=wire_name(dtype, self._exchange.options),
+            shape=self._shape,
+            element_shape=self._element_shape,
+        )
+        source = self._alive()
+        handle = transfer.held(self._exchange, made)
+        self._exchange.releases.adopt(handle)
+        array = RemoteArray(self._exchange, handle, "ndarray", handle.meta)
+        self._exchange.call(Put(id="", target=handle, source=source, cast=True), ArrayResult)
+        return array
 
     def fill(self, value: float) -> None:
         """Sets every number to ``value``. Raises `KernelArgumentError` where that does not fit."""
@@ -126,6 +154,12 @@ class RemoteArray(Remote):
     # Parts
 
     def __getitem__(self, index: Any) -> Any:
+        index, inside = split(index, self._shape, self._element_shape)
+        if inside:
+            # Elements come whole: their own indices are for what came.
+            array = np.asarray(self[index])
+            own = array.ndim - len(self._element_shape)
+            return array[(slice(None),) * own + inside]
         region = parse(index, self._shape)
         if region.is_whole(self._shape) and self._shape:
             return self.to_numpy()
@@ -133,7 +167,7 @@ class RemoteArray(Remote):
         return array if array.ndim or Ellipsis in _parts(index) else array[()]
 
     def __setitem__(self, index: Any, values: Any) -> None:
-        region = parse(index, self._shape)
+        region = parse(index, self._shape, self._element_shape)
         shape = (*region.shape, *self._element_shape)
         values = fitting(values, self._dtype)
         try:
@@ -156,6 +190,17 @@ class RemoteArray(Remote):
 
     def __bool__(self) -> bool:
         raise TypeError("a remote array has no truth value: ask its shape, or fetch it")
+
+    def __array_ufunc__(self, ufunc: np.ufunc, *_: Any, **__: Any) -> Any:
+        # NumPy would fetch it silently, once for every element.
+        raise TypeError(f"numpy.{ufunc.__name__} does not reach a remote array: {_ADVICE}")
+
+    def _no_arithmetic(self, other: Any) -> Any:  # noqa: ARG002 - whatever it is
+        raise TypeError(f"a remote array is not computed with here: {_ADVICE}")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_arithmetic
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = __rmatmul__ = _no_arithmetic
+    __lt__ = __le__ = __gt__ = __ge__ = _no_arithmetic
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:

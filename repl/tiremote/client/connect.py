@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tiremote.client.exchange import Exchange
@@ -15,7 +16,6 @@ from tiremote.client.output import OutputHandler, print_output
 from tiremote.client.session import Session
 from tiremote.protocol.errors import Refused
 from tiremote.protocol.messages import Hello
-from tiremote.protocol.results import HelloResult
 
 _TCP = re.compile(r"tcp://(\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]@]+):(\d{1,5})")
 
@@ -68,45 +68,60 @@ def connect(
         if runtime is not None:
             raise ValueError("runtime= is for a local worker; a remote one chose its runtime when it was started")
     keys = load_keys(key, server_key)
-    worker = None
-    if url is None:
-        if keys is not None:
-            raise ValueError("key= and server_key= are for a remote worker: give its address as well")
-        worker = LocalWorker.start(arch=arch, runtime=runtime)
-        url = worker.address
-    try:
-        exchange, hello = _open(
-            url,
-            keys,
-            timeout,
-            liveness,
-            on_output,
-            Hello(id="", token=token, session=session, client=client or _client_name(), options=wanted, lease=lease),
-        )
-    except BaseException:
+    if url is None and keys is not None:
+        raise ValueError("key= and server_key= are for a remote worker: give its address as well")
+    hello = Hello(id="", token=token, session=session, client=client or _client_name(), options=wanted, lease=lease)
+    opening = Opening(
+        url=url,
+        keys=keys,
+        timeout=timeout,
+        liveness=liveness,
+        on_output=on_output,
+        hello=hello,
+        arch=arch,
+        runtime=runtime,
+    )
+    return opening.open()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Opening:
+    """How a session was opened, so that another can be: after its worker is gone, or with other options."""
+
+    url: str | None
+    keys: CurveKeys | None
+    timeout: float
+    liveness: float
+    on_output: OutputHandler | None
+    hello: Hello
+    arch: str | None
+    runtime: str | None
+
+    def with_options(self, options: Mapping[str, Any]) -> Opening:
+        """The same for a new session whose options of Taichi differ."""
+        hello = replace(self.hello, token=None, options={**self.hello.options, **options})
+        return replace(self, hello=hello)
+
+    def open(self, worker: LocalWorker | None = None) -> Session:
+        """Raises as `connect` does. A local ``worker`` that runs is used, where one was to be started."""
+        started = None
+        url = self.url
+        if url is None:
+            if worker is None:
+                worker = started = LocalWorker.start(arch=self.arch, runtime=self.runtime)
+            url = worker.address
+        link = Link(url, quiet_limit=self.timeout, keys=self.keys)
+        exchange = Exchange(link, on_output=self.on_output)
+        try:
+            hello = exchange.open(self.hello, liveness=self.liveness)
+        except BaseException:
+            exchange.close()
+            if started is not None:
+                started.stop()
+            raise
         if worker is not None:
-            worker.stop()
-        raise
-    if worker is not None:
-        worker.when_it_ends(exchange.lost)
-    return Session(exchange, hello, private=session is None, worker=worker)
-
-
-def _open(
-    url: str,
-    keys: CurveKeys | None,
-    timeout: float,
-    liveness: float,
-    on_output: OutputHandler | None,
-    hello: Hello,
-) -> tuple[Exchange, HelloResult]:
-    link = Link(url, quiet_limit=timeout, keys=keys)
-    exchange = Exchange(link, on_output=on_output)
-    try:
-        return exchange, exchange.open(hello, liveness=liveness)
-    except BaseException:
-        exchange.close()
-        raise
+            worker.when_it_ends(exchange.lost)
+        return Session(exchange, hello, private=self.hello.session is None, worker=worker, opening=self)
 
 
 def check_address(url: str) -> None:

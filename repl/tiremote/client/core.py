@@ -63,6 +63,8 @@ class Core:
         #: Set when the silence lasted too long: the connection should be made anew.
         self.wants_reconnect = False
         self._pending: dict[RequestId, Pending] = {}
+        #: Of what is pending and was sent. Kept, not counted: thousands may be pending, and it is asked all the time.
+        self._weight = 0
         self._outgoing: list[Sequence[Any]] = []
         self._connected = False
         self._ever_connected = False
@@ -130,14 +132,14 @@ class Core:
         elif reply.id in self._pings:
             self._pong(reply, self._pings.pop(reply.id))
         else:
-            pending = self._pending.pop(reply.id, None)
+            pending = self._taken(reply.id)
             if pending is not None:
                 pending.settle(reply if isinstance(reply, Ok) else error_of(reply))
 
     def unreadable(self, request: RequestId | None, error: TiremoteError, now: float) -> None:
         """A message of the worker that does not decode; ``request`` is whom it was for, where that is known."""
         self._heard = now
-        pending = None if request is None else self._pending.pop(request, None)
+        pending = None if request is None else self._taken(request)
         if pending is None:
             _log.warning("a message of the worker is not readable: %s", error)
         else:
@@ -146,6 +148,7 @@ class Core:
     def fail_all(self, error: Callable[[], TiremoteError]) -> None:
         """Nothing that is pending will be answered. Each gets an error of its own."""
         failed, self._pending = self._pending, {}
+        self._weight = 0
         self._outgoing.clear()
         self._pings.clear()
         for pending in failed.values():
@@ -187,7 +190,15 @@ class Core:
     def _may_send(self) -> bool:
         return self._connected and not self._settling
 
+    def _taken(self, request: RequestId) -> Pending | None:
+        pending = self._pending.pop(request, None)
+        if pending is not None and pending.sent:
+            self._weight -= pending.weight
+        return pending
+
     def _emit(self, pending: Pending) -> None:
+        if not pending.sent:
+            self._weight += pending.weight
         pending.sent = True
         self._outgoing.append(pending.frames)
 
@@ -228,7 +239,7 @@ class Core:
     def _patience(self) -> float:
         if not self._connected:
             return self.quiet_limit
-        return self.quiet_limit + sum(p.weight for p in self._pending.values() if p.sent) / SLOW_LINK
+        return self.quiet_limit + self._weight / SLOW_LINK
 
     def _give_up(self, quiet: float) -> None:
         if not self._ever_connected:

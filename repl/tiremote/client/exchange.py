@@ -7,7 +7,7 @@ import logging
 import secrets
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from itertools import count
@@ -49,6 +49,32 @@ class RequestFuture(Future[T]):
         self._cancelling = False
         self._cancel_lock = threading.Lock()
 
+    def running(self) -> bool:
+        """Whether it is under way: sent and not answered. On the worker it may still wait for what came before."""
+        return not self.done()
+
+    def result(self, timeout: float | None = None) -> T:
+        """As of any future; `TimeoutError` after ``timeout`` seconds, and the request goes on."""
+        try:
+            return super().result(timeout)
+        except TimeoutError:
+            raise self._late(timeout) from None
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """As of any future; `TimeoutError` likewise."""
+        try:
+            return super().exception(timeout)
+        except TimeoutError:
+            raise self._late(timeout) from None
+
+    def _late(self, timeout: float | None) -> BaseException:
+        if self.done():  # the answer itself was such an error
+            return super().exception() or TimeoutError()
+        return TimeoutError(
+            f"request {self.request_id} was not answered within {timeout:g} s and goes on: wait longer, "
+            "or stop it with gpu.interrupt(future)"
+        )
+
     def cancel(self) -> bool:
         """Takes it out of the worker's queue, which is asked first. False: it had started, or is done."""
         if self.done() or not self._queued:
@@ -84,6 +110,8 @@ class Exchange:
         self.limits = Limits()
         self.releases = Releases()
         self.last_timing: Timing | None = None
+        #: Taichi's, with which the session was made.
+        self.options: Mapping[str, Any] = {}
         #: Counts the times that an engine was lost: what was known of the session is not true any more.
         self.losses = 0
         self.clock = link.clock
@@ -94,7 +122,7 @@ class Exchange:
         self._prefix = secrets.token_hex(3)
         self._numbers = count(1)
         self._under_way: dict[RequestId, RequestFuture[Any]] = {}
-        link.on_pass = self._release
+        link.on_pass = self.release_dropped
 
     @property
     def address(self) -> str:
@@ -119,6 +147,7 @@ class Exchange:
         result = self.call(hello, HelloResult)
         self._token = result.token
         self.limits = result.limits
+        self.options = result.options
         self._link.established(result.token, quiet_limit=liveness)
         return result
 
@@ -248,7 +277,8 @@ class Exchange:
         except Exception:
             _log.exception("the handler of output failed")
 
-    def _release(self) -> None:
+    def release_dropped(self) -> None:
+        """Gives back on the worker what was garbage-collected here, without waiting."""
         handles = self.releases.take()
         if handles:
             self._drop(handles)

@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from difflib import get_close_matches
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from tiremote.client import transfer
 from tiremote.client.arrays import RemoteArray, RemoteField
 from tiremote.client.exchange import Exchange
-from tiremote.protocol.dtypes import DTYPES, name_of
-from tiremote.protocol.errors import KernelArgumentError, UnsupportedType
+from tiremote.client.fitting import fitting
+from tiremote.client.type_names import LONG_NAMES, TAICHI_NAMES, DType, wire_name
+from tiremote.protocol.dtypes import dtype_of
+from tiremote.protocol.errors import KernelArgumentError
 from tiremote.protocol.messages import Alloc
 
 Shape = int | tuple[int, ...] | list[int]
-
-
-@dataclass(frozen=True, slots=True)
-class DType:
-    """A dtype by Taichi's name."""
-
-    name: str
-
-    def __repr__(self) -> str:
-        return f"ti.{self.name}"
-
-    def __str__(self) -> str:
-        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +30,17 @@ class ElementType:
     shape: tuple[int, ...]
 
 
-#: Taichi's names on the left, the wire's on the right.
-_DTYPES = {**{name: name for name in DTYPES if name != "bool"}, "u1": "bool"}
-_LONG_NAMES = {
-    **{f"int{n}": f"i{n}" for n in (8, 16, 32, 64)},
-    **{f"uint{n}": f"u{n}" for n in (1, 8, 16, 32, 64)},
-    **{f"float{n}": f"f{n}" for n in (16, 32, 64)},
-}
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _called(name: str) -> Callable[[F], F]:
+    """Python's own errors about a call then speak of ``ti.ndarray()``, as it was called."""
+
+    def name_it(function: F) -> F:
+        function.__qualname__ = name
+        return function
+
+    return name_it
 
 
 class Facade:
@@ -59,12 +53,13 @@ class Facade:
 
     def __init__(self, exchange: Exchange, options: Mapping[str, Any]) -> None:
         self._exchange = exchange
-        self._default = {float: options.get("default_fp", "f32"), int: options.get("default_ip", "i32")}
+        self._options = options
         self.types = _Types()
         self.math = _Math()
         self.Vector = _VectorMaker(self)
         self.Matrix = _MatrixMaker(self)
 
+    @_called("ti.ndarray")
     def ndarray(self, dtype: Any, shape: Shape, *, needs_grad: bool = False, label: str | None = None) -> RemoteArray:
         """A new ndarray of zeros.
 
@@ -73,6 +68,7 @@ class Facade:
         """
         return self._make("ndarray", dtype, shape, needs_grad, label)
 
+    @_called("ti.field")
     def field(
         self, dtype: Any, shape: Shape = (), *, needs_grad: bool = False, label: str | None = None
     ) -> RemoteField:
@@ -84,16 +80,18 @@ class Facade:
         self._exchange.wait_for_all()
 
     def __getattr__(self, name: str) -> Any:
-        dtype = _LONG_NAMES.get(name, name)
-        if dtype in _DTYPES:
+        dtype = LONG_NAMES.get(name, name)
+        if dtype in TAICHI_NAMES:
             return DType(dtype)
+        close = get_close_matches(name, dir(self), n=1)
         raise AttributeError(
-            f"gpu.ti has no {name!r}: it has {', '.join(_DTYPES)}, ndarray, field, Vector, Matrix, types, math and "
-            "sync; the rest of Taichi is for source that compile_and_load() sends"
+            f"gpu.ti has no {name!r}{f'; did you mean {close[0]!r}?' if close else ':'} "
+            f"it has {', '.join(TAICHI_NAMES)}, ndarray, field, Vector, Matrix, types, math and sync; "
+            "the rest of Taichi is for source that compile_and_load() sends"
         )
 
     def __dir__(self) -> list[str]:
-        return [*_DTYPES, "Matrix", "Vector", "field", "math", "ndarray", "sync", "types"]
+        return [*TAICHI_NAMES, "Matrix", "Vector", "field", "math", "ndarray", "sync", "types"]
 
     def __repr__(self) -> str:
         return f"<Taichi's arrays on {self._exchange.address}>"
@@ -107,7 +105,7 @@ class Facade:
             Alloc(
                 id="",
                 kind=kind,
-                dtype=self._name(dtype),
+                dtype=wire_name(dtype, self._options),
                 shape=_shape(shape),
                 element_shape=element,
                 needs_grad=needs_grad,
@@ -117,21 +115,6 @@ class Facade:
         self._exchange.releases.adopt(handle)
         cls = RemoteField if kind == "field" else RemoteArray
         return cls(self._exchange, handle, kind, handle.meta)
-
-    def _name(self, dtype: Any) -> str:
-        """A dtype's name on the wire."""
-        if isinstance(dtype, DType | str):
-            name = _LONG_NAMES.get(str(dtype), str(dtype))
-            if name == "bool" or name in _DTYPES:
-                return _DTYPES.get(name, name)
-        elif dtype is float or dtype is int:
-            return str(self._default[dtype])
-        elif dtype is not None:  # which NumPy takes for float64
-            try:
-                return name_of(np.dtype(dtype))
-            except TypeError:
-                pass
-        raise UnsupportedType(f"{dtype!r} is no dtype of an array; there are {', '.join(_DTYPES)}")
 
 
 class _Types:
@@ -174,14 +157,20 @@ _ELEMENTS = {
 
 @dataclass(frozen=True, slots=True)
 class _VectorMaker:
-    """``ti.Vector``."""
+    """``ti.Vector``. Called, it gives the numbers as a NumPy array, which kernels take for a vector."""
 
     _ti: Facade
 
+    def __call__(self, values: Any, dt: Any = None) -> np.ndarray:
+        """``ti.Vector([1.0, 2.0])``: of ``dt``, or of the session's default types."""
+        return _numbers(values, dt, self._ti._options, "Vector", (1,))
+
+    @_called("ti.Vector.ndarray")
     def ndarray(self, n: int, dtype: Any, shape: Shape, *, label: str | None = None) -> RemoteArray:
         """An ndarray of vectors of ``n`` numbers."""
         return self._ti.ndarray(self._ti.types.vector(n, dtype), shape, label=label)
 
+    @_called("ti.Vector.field")
     def field(
         self, n: int, dtype: Any, shape: Shape = (), *, needs_grad: bool = False, label: str | None = None
     ) -> RemoteField:
@@ -191,19 +180,34 @@ class _VectorMaker:
 
 @dataclass(frozen=True, slots=True)
 class _MatrixMaker:
-    """``ti.Matrix``."""
+    """``ti.Matrix``. Called, it gives the numbers as a NumPy array, which kernels take for a matrix."""
 
     _ti: Facade
 
+    def __call__(self, values: Any, dt: Any = None) -> np.ndarray:
+        """``ti.Matrix([[1, 0], [0, 1]])``: of ``dt``, or of the session's default types."""
+        return _numbers(values, dt, self._ti._options, "Matrix", (1, 2))
+
+    @_called("ti.Matrix.ndarray")
     def ndarray(self, n: int, m: int, dtype: Any, shape: Shape, *, label: str | None = None) -> RemoteArray:
         """An ndarray of ``n`` by ``m`` matrices."""
         return self._ti.ndarray(self._ti.types.matrix(n, m, dtype), shape, label=label)
 
+    @_called("ti.Matrix.field")
     def field(
         self, n: int, m: int, dtype: Any, shape: Shape = (), *, needs_grad: bool = False, label: str | None = None
     ) -> RemoteField:
         """A field of ``n`` by ``m`` matrices."""
         return self._ti.field(self._ti.types.matrix(n, m, dtype), shape, needs_grad=needs_grad, label=label)
+
+
+def _numbers(values: Any, dt: Any, options: Mapping[str, Any], what: str, dims: tuple[int, ...]) -> np.ndarray:
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf" or array.ndim not in dims:
+        raise KernelArgumentError(f"ti.{what} takes a list of numbers, ti.{what}([...]), not {values!r}")
+    if dt is None:
+        dt = float if array.dtype.kind == "f" else int
+    return fitting(array.tolist(), dtype_of(wire_name(dt, options)))
 
 
 def _shape(shape: Any) -> tuple[int, ...]:

@@ -22,20 +22,26 @@ def fitting(values: Any, dtype: np.dtype, *, cast: bool = False) -> np.ndarray:
         came, wanted = name_of(values.dtype), name_of(dtype)
         if came != wanted and not cast:
             raise KernelArgumentError(
-                f"a {came} array came for a {wanted} one: pass cast=True to convert, or .astype(numpy.{dtype.name})"
+                f"{_a(came)} array came for {_a(wanted)} one: pass cast=True to convert, or .astype(numpy.{dtype.name})"
             )
         return values
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
-        raise UnsupportedType(f"{type(values).__name__} holds what is no number ({array.dtype}); {dtype.name} is taken")
+        raise UnsupportedType(
+            f"{type(values).__name__} holds what is no number ({array.dtype}); {name_of(dtype)} is taken"
+        )
     return _numbers(array, dtype)
+
+
+def _a(name: str) -> str:
+    return f"{'an' if name[0] in 'fi' else 'a'} {name}"
 
 
 def _numbers(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if array.size == 0:
         return array.astype(dtype)
     if dtype.kind != "f" and array.dtype.kind == "f":
-        raise KernelArgumentError(f"a float came for {dtype.name}: round it first, with int() or .astype()")
+        raise KernelArgumentError(f"a float came for {name_of(dtype)}: round it first, with int() or .astype()")
     with np.errstate(over="ignore", invalid="ignore"):
         converted = array.astype(dtype)
     if dtype.kind == "f":
@@ -45,5 +51,5 @@ def _numbers(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
         lost = converted.astype(object) != array.astype(object)
     if np.any(lost):
         value = array[lost].ravel()[0] if array.ndim else array[()]
-        raise KernelArgumentError(f"{value} does not fit {dtype.name}")
+        raise KernelArgumentError(f"{value} does not fit {name_of(dtype)}")
     return converted

@@ -27,16 +27,26 @@ def keys_folder() -> Path:
     return Path(platformdirs.user_config_dir("tiremote")) / "keys"
 
 
-def load_keys(key: str | os.PathLike[str] | None, server_key: str | os.PathLike[str] | None) -> CurveKeys | None:
-    """The keys to use, None where neither argument is given. Raises `ValueError` for what is no key."""
+def load_keys(
+    key: str | os.PathLike[str] | None,
+    server_key: str | os.PathLike[str] | None,
+    *,
+    words: tuple[str, str] = ("key=", "server_key="),
+) -> CurveKeys | None:
+    """The keys to use, None where neither argument is given. Raises `ValueError` for what is no key.
+
+    ``words`` are what the user calls the two: on a command line they are options.
+    """
     if key is None and server_key is None:
         return None
     if server_key is None:
-        raise ValueError("with key= also give server_key=: the path of the worker's .key file, or its 40 characters")
+        raise ValueError(
+            f"with {words[0]} also give {words[1]}: the path of the worker's .key file, or its 40 characters"
+        )
     path = keys_folder() / "client.key_secret" if key is None else Path(key)
     public, secret = _certificate(path, "the client's key")
     if secret is None:
-        raise ValueError(f"{path} holds no secret key: key= is the .key_secret file that `tiremote keygen` wrote")
+        raise ValueError(f"{path} holds no secret key: {words[0]} is the .key_secret file that `tiremote keygen` wrote")
     return CurveKeys(public, secret, _server_key(server_key))
 
 

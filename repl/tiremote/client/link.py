@@ -15,9 +15,8 @@ from zmq.utils.monitor import recv_monitor_message
 from tiremote.client.core import NO_HANDSHAKE, Core, Pending
 from tiremote.client.keys import CurveKeys
 from tiremote.client.resolve import needs_ipv6
-from tiremote.protocol.codec import decode_reply, id_of, read_header
+from tiremote.protocol.codec import decode_reply, id_in
 from tiremote.protocol.errors import InternalError, Refused, TiremoteError, Unauthorized, WorkerUnreachable
-from tiremote.protocol.messages import RequestId
 from tiremote.protocol.results import Limits
 
 _log = logging.getLogger("tiremote.client")
@@ -28,6 +27,9 @@ _LOOK_AROUND = 1.0
 #: Messages that are read before what was asked for meanwhile is sent.
 _AT_A_TIME = 64
 
+#: What a worker answers is as large as it thinks right.
+_ANY = Limits(header_bytes=1 << 31)
+
 _EVENTS = (
     zmq.EVENT_HANDSHAKE_SUCCEEDED
     | zmq.EVENT_DISCONNECTED
@@ -35,6 +37,12 @@ _EVENTS = (
     | zmq.EVENT_HANDSHAKE_FAILED_AUTH
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+)
+
+#: There is no answer at all, so that the causes can only be named.
+_KEYS_ADVICE = (
+    "With keys (CURVE) a worker stays silent to a client whose keys do not match; one that was started without "
+    "--keys takes none: leave them out then"
 )
 
 
@@ -56,7 +64,7 @@ class Link:
         self.clock = clock
         self.on_pass: Callable[[], None] | None = None
         self._keys = keys
-        advice = "" if keys is None else "With keys (CURVE) a worker stays silent to a client whose keys do not match"
+        advice = "" if keys is None else _KEYS_ADVICE
         self._core = Core(address, quiet_limit=quiet_limit, advice=advice)
         self._inbox: deque[Pending] = deque()
         self._lock = threading.Lock()
@@ -188,7 +196,8 @@ class Link:
             try:
                 reply = decode_reply(buffers)
             except TiremoteError as error:
-                self._core.unreadable(_id_in(buffers), error, self.clock())
+                # Whom it was for is told where anything of it can be read: else it would be asked for without end.
+                self._core.unreadable(id_in(buffers[0], _ANY), error, self.clock())
             else:
                 self._core.received(reply, self.clock())
 
@@ -222,20 +231,15 @@ class Link:
         if self._keys is None:
             return (
                 f"the worker at {self.address} does not admit a client without keys: "
-                "run `tiremote keygen`, have the public key admitted there, and give server_key="
+                "run `tiremote keygen`, have the public key admitted there, and give the worker's "
+                "(server_key=, --server-key)"
             )
         return (
             f"the worker at {self.address} does not admit these keys: "
-            "have the client's public key admitted there, and check server_key="
+            "have the client's public key admitted there, and check the worker's (server_key=, --server-key); "
+            "if it was started without --keys, leave them out"
         )
 
 
 def _readable(socket: zmq.Socket[bytes]) -> bool:
     return bool(int(socket.get(zmq.EVENTS)) & zmq.POLLIN)
-
-
-def _id_in(buffers: list[Any]) -> RequestId | None:
-    try:
-        return id_of(read_header(buffers[0], buffers[1:], Limits(header_bytes=1 << 31)))
-    except (TiremoteError, IndexError):
-        return None

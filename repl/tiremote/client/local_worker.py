@@ -37,8 +37,6 @@ class LocalWorker:
         self._ready: str | None = None
         self._announced = threading.Event()
         self._on_end: Callable[[str], None] | None = None
-        # In a group of its own: Ctrl-C in a terminal is for the client, which tells the worker what to stop.
-        new_group = {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -47,8 +45,9 @@ class LocalWorker:
             text=True,
             encoding="utf-8",
             errors="replace",
+            # In a group of its own: Ctrl-C in a terminal is for the client, which tells the worker what to stop.
             start_new_session=os.name == "posix",
-            creationflags=new_group["creationflags"],
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
         self._readers = [
             threading.Thread(target=self._read_stdout, args=(self._process.stdout,), daemon=True),
@@ -105,6 +104,11 @@ class LocalWorker:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there."""
+        return self._process.poll() is None
 
     def when_it_ends(self, tell: Callable[[str], None]) -> None:
         """``tell`` is called once, on another thread, when the process has closed its output, which is its end."""

@@ -86,8 +86,11 @@ def _pieces(
             yield Region((*part, *rest)), index
 
 
-def parse(index: Any, shape: tuple[int, ...]) -> Region:
-    """What ``index`` means for an array of ``shape``. Raises `IndexError`, in one line, for what is not taken."""
+def parse(index: Any, shape: tuple[int, ...], element_shape: tuple[int, ...] = ()) -> Region:
+    """What ``index`` means for an array of ``shape``, whose elements come whole.
+
+    Raises `IndexError`, in one line, for what is not taken.
+    """
     parts = list(index) if isinstance(index, tuple) else [index]
     given = len(parts)
     ellipses = [number for number, part in enumerate(parts) if part is Ellipsis]
@@ -95,10 +98,28 @@ def parse(index: Any, shape: tuple[int, ...]) -> Region:
         raise IndexError("an index has one ellipsis (...) at most")
     missing = len(shape) - (given - len(ellipses))
     if missing < 0 and None not in [part for part in parts if part is None or isinstance(part, slice)]:
-        raise IndexError(f"{given - len(ellipses)} indices for an array of shape {shape}: give at most {len(shape)}")
+        elements = f" with elements of shape {element_shape}, which are set whole" if element_shape else ""
+        raise IndexError(
+            f"{given - len(ellipses)} indices for an array of shape {shape}{elements}: give at most {len(shape)}"
+        )
     where = ellipses[0] if ellipses else given
     parts[where : where + len(ellipses)] = [slice(None)] * max(missing, 0)
     return Region(tuple(_span(part, axis, n) for axis, (part, n) in enumerate(zip(parts, shape, strict=False))))
+
+
+def split(index: Any, shape: tuple[int, ...], element_shape: tuple[int, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """The part of an index that is for the array's own dimensions, and what is left for those of its elements.
+
+    Raises `IndexError` where more is left than elements have dimensions.
+    """
+    parts = index if isinstance(index, tuple) else (index,)
+    if len(parts) <= len(shape) or any(part is Ellipsis or part is None for part in parts):
+        return index, ()
+    if len(parts) > len(shape) + len(element_shape):
+        elements = f", the last {len(element_shape)} of them the elements'" if element_shape else ""
+        full = shape + element_shape
+        raise IndexError(f"{len(parts)} indices for an array of shape {full}{elements}: give at most {len(full)}")
+    return parts[: len(shape)], parts[len(shape) :]
 
 
 def _span(part: Any, axis: int, n: int) -> Span:

@@ -19,7 +19,7 @@ from tiremote.client.exchange import Exchange, RequestFuture
 from tiremote.client.facade import Facade
 from tiremote.client.remote import Remote
 from tiremote.client.transfer import Progress
-from tiremote.client.units import RemoteKernel, RemoteObject, RemoteUnit
+from tiremote.client.units import RemoteKernel, RemoteObject, RemoteUnit, thawed
 from tiremote.client.watch import Reload, Watch, print_reloads
 from tiremote.protocol.errors import Refused, TiremoteError
 from tiremote.protocol.messages import Bye, Cleanup, Compile, History, Interrupt, Ping, RequestId, Rollback, Status
@@ -36,6 +36,7 @@ from tiremote.protocol.results import (
 from tiremote.protocol.values import Handle, Name
 
 if TYPE_CHECKING:
+    from tiremote.client.connect import Opening
     from tiremote.client.local_worker import LocalWorker
 
 
@@ -51,12 +52,19 @@ class Session:
     """
 
     def __init__(
-        self, exchange: Exchange, hello: HelloResult, *, private: bool = True, worker: LocalWorker | None = None
+        self,
+        exchange: Exchange,
+        hello: HelloResult,
+        *,
+        private: bool = True,
+        worker: LocalWorker | None = None,
+        opening: Opening | None = None,
     ) -> None:
         self._exchange = exchange
         self._info = hello
         self._private = private
         self._worker = worker
+        self._opening = opening
         self._directory = Directory(exchange, shared=not private)
         self._ti = Facade(exchange, hello.options)
         exchange.releases.active = private
@@ -83,6 +91,11 @@ class Session:
     def ti(self) -> Facade:
         """Taichi's names for arrays and dtypes, made remote."""
         return self._ti
+
+    @property
+    def private(self) -> bool:
+        """Whether it has no name that others could use, and ends when it is closed."""
+        return self._private
 
     @property
     def closed(self) -> bool:
@@ -195,6 +208,10 @@ class Session:
         array.from_numpy(values, progress=progress)
         return array
 
+    def proxy(self, handle: Handle) -> Any:
+        """What this session keeps under a handle that `describe` lists, ready to be used."""
+        return thawed(self._exchange, handle)
+
     def cleanup(self, what: str | RemoteArray | RemoteObject) -> CleanupResult:
         """Drops what is loaded under the kernel id, or an array or object; its memory comes back.
 
@@ -259,6 +276,21 @@ class Session:
         self._leave(end=False)
         return self._info.token
 
+    def reopened(self, **options: Any) -> Session:
+        """A session opened as this one was, which is closed; ``options`` are Taichi's and replace those given then.
+
+        A local worker that runs is kept; where it has ended, another is started. Nothing of a private session comes
+        along. Raises as `connect` does, and leaves this session as it is then.
+        """
+        if self._opening is None:
+            raise Refused("this session was not opened by connect(): call that again")
+        worker = self._worker if self._worker is not None and self._worker.running else None
+        opened = self._opening.with_options(options).open(worker)
+        if worker is not None:
+            self._worker = None
+        self.close()
+        return opened
+
     def __enter__(self) -> Session:
         return self
 
@@ -269,13 +301,16 @@ class Session:
 
     def _leave(self, *, end: bool, patience: float = 2.0) -> None:
         _open_sessions.discard(self)
-        if not self._exchange.closed:
-            # A worker that is gone is no reason to fail: the lease ends what is left there.
-            with contextlib.suppress(TiremoteError, TimeoutError):
-                self._exchange.call(Bye(id="", end=end), ByeResult, patience=patience)
+        try:
+            if not self._exchange.closed:
+                # A worker that is gone is no reason to fail: the lease ends what is left there.
+                with contextlib.suppress(TiremoteError, TimeoutError):
+                    self._exchange.call(Bye(id="", end=end), ByeResult, patience=patience)
+        finally:
+            # Also where Ctrl-C breaks the wait.
             self._exchange.close()
-        if self._worker is not None:
-            self._worker.stop()
+            if self._worker is not None:
+                self._worker.stop()
 
     def __repr__(self) -> str:
         engine = self._info.engine

@@ -52,7 +52,7 @@ def fetch(
             progress(nbytes, nbytes)
         return array
     if kind == "field":
-        # It has no memory to read ranges of.
+        # Where it is not dense, each range costs the worker a launch.
         return fetch_copy(exchange, target, progress)
     out = np.empty(shape, dtype)
     fetch_into(exchange, target, out.reshape(-1), progress)
@@ -182,7 +182,8 @@ def send_region(exchange: Exchange, target: Ref, region: Region, values: np.ndar
 
 
 def held(exchange: Exchange, request: Alloc | Put) -> Handle:
-    """The handle of what the request makes."""
+    """The handle of what the request makes. What was dropped here goes first: the new one may need its room."""
+    exchange.release_dropped()
     holding = exchange.call(request, ArrayResult).holding
     if holding is None:
         raise TypeError("the worker made an array and did not say which")

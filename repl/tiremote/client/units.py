@@ -170,7 +170,7 @@ class RemoteKernel(Remote):
     def __repr__(self) -> str:
         unit = self._target.unit if isinstance(self._target, Name) else self._target.meta.get("type", self._target.id)
         shown = self._definition or self._method or self._target
-        kind = self._definition.kind if self._definition else "method" if self._method else "callable"
+        kind = self._definition.kind if self._definition else "attribute" if self._method else "callable"
         return f"<remote {kind} {shown} of {'the newest unit' if unit is None else repr(unit)}>"
 
     @property

@@ -14,6 +14,7 @@ import numpy as np
 
 from tiremote.client import RemoteArray, RemoteField
 from tiremote.protocol.errors import CompileError, SourceFrame
+from tiremote.repl.drivers import SHARED_MODULES
 from tiremote.repl.laptop_taichi import LaptopTaichi, OnWorker
 from tiremote.repl.names import Names
 from tiremote.repl.pending import Unit, unit_of
@@ -41,6 +42,20 @@ class Carrier:
         found: list[Unit] = []
         self._collect(unit, held, found, set(unit.defines))
         return found
+
+    def goes_along(self, name: str) -> bool | None:
+        """Whether what the name stands for means the same on the worker; None where there is no such name."""
+        if name not in self._names.values:
+            return None
+        value = self._names.values[name]
+        if isinstance(value, (LaptopTaichi, OnWorker)) or self._names.alias(name) is not None:
+            return True
+        if isinstance(value, types.ModuleType):
+            return value.__name__ in SHARED_MODULES
+        if _import(name, value) is not None:
+            return value.__module__ in SHARED_MODULES
+        # A list would be another one there, and what is put into it would stay there.
+        return self._names.is_worker_type(name) or (not isinstance(value, list) and literal(value) is not None)
 
     def changed(self) -> list[Unit]:
         """What went along earlier and has another value now."""

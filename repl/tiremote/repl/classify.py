@@ -6,6 +6,8 @@ import ast
 from collections.abc import Callable
 from enum import Enum, auto
 
+from tiremote.repl.drivers import is_driver
+
 #: What a laptop's `Session.ti` makes or does itself. Everything else that is called on Taichi is the worker's.
 _LOCAL_CALLS = frozenset(
     {"init", "sync", "ndarray", "Vector.ndarray", "Matrix.ndarray", "types.vector", "types.matrix"}
@@ -30,23 +32,26 @@ class Place(Enum):
 
 class Classifier:
     """``taichi_path`` gives ``types.vector`` for the expression ``ti.types.vector``, None where it is not Taichi's;
-    ``callable_here`` tells whether such a path can be called on the laptop, and ``on_worker`` whether a name stands
-    for something that the worker holds or is about to get."""
+    ``callable_here`` tells whether such a path can be called on the laptop, ``on_worker`` whether a name stands
+    for something that the worker holds or is about to get, and ``goes_along`` whether another name means the same
+    there (None: it is none of the prompt's)."""
 
     def __init__(
         self,
         taichi_path: Callable[[ast.expr], str | None],
         callable_here: Callable[[str], bool],
         on_worker: Callable[[str], bool],
+        goes_along: Callable[[str], bool | None],
     ) -> None:
         self._taichi_path = taichi_path
         self._callable_here = callable_here
         self._on_worker = on_worker
+        self._goes_along = goes_along
 
     def place(self, node: ast.stmt) -> Place:
         """Never runs anything."""
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            there = self._is_decorated(node) or self._needs_the_worker(node)
+            there = self._is_decorated(node) or self._needs_the_worker(node) or self._is_driver(node)
             return Place.DEFINITION if there else Place.LOCAL
         if isinstance(node, ast.ClassDef):
             return Place.DEFINITION if self._is_worker_class(node) else Place.LOCAL
@@ -65,6 +70,9 @@ class Classifier:
         if any(self._is_worker_call(call) for call in calls):
             return Place.DECLARATION
         return Place.LOCAL
+
+    def _is_driver(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        return isinstance(node, ast.FunctionDef) and is_driver(node, self._on_worker, self._goes_along)
 
     def _needs_the_worker(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         """A plain function that calls what only Taichi has, such as ``ti.ad.Tape``, drives kernels on the worker."""

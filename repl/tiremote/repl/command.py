@@ -1,4 +1,4 @@
-"""The ``tiremote`` command. Only click is imported before it is known what is wanted."""
+"""The ``tiremote`` command. What takes time to import waits until it is known what is wanted."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
+import platformdirs
 
 if TYPE_CHECKING:
     from tiremote.client import Session
@@ -29,7 +30,7 @@ class _UrlOrCommand(click.Group):
         takes_value = {name for option in self.commands[_DEFAULT_COMMAND].params for name in option.opts}
         position = 0
         while position < len(args) and args[position].startswith("-"):
-            if args[position] in ("--help", "--version"):
+            if args[position] in ("-h", "--help", "--version"):
                 return super().parse_args(ctx, args)
             position += 2 if args[position] in takes_value else 1
         if position < len(args) and args[position] in self.commands:
@@ -42,7 +43,7 @@ class _UrlOrCommand(click.Group):
         super().format_options(ctx, formatter)
         opened = self.commands[_DEFAULT_COMMAND]
         rows = [row for option in opened.params if (row := option.get_help_record(ctx)) is not None]
-        with formatter.section("Options of the prompt and of demo, status and watch"):
+        with formatter.section("Options of the prompt, of demo and of watch (status takes the keys alone)"):
             formatter.write_dl(rows)
 
 
@@ -55,23 +56,40 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 def _connection_options(function: F) -> F:
-    return click.argument("url", required=False)(_session_options(function))
+    return click.argument("url", required=False)(_key_options(function))
 
 
-def _session_options(function: F) -> F:
+def _key_options(function: F) -> F:
     for option in reversed(
         [
             click.option("--key", type=click.Path(path_type=Path), help="This side's .key_secret file, see keygen."),
             click.option("--server-key", help="The worker's .key file, or the 40 characters of its public key."),
-            click.option("--arch", help="What Taichi shall run on: cpu, cuda, vulkan, metal, ..."),
-            click.option("--session", metavar="NAME", help="A session that is kept when you leave, and shared."),
         ]
     ):
         function = option(function)
     return function
 
 
-@click.group(cls=_UrlOrCommand, subcommand_metavar="[URL] | COMMAND [ARGS]...")
+def _session_options(function: F) -> F:
+    for option in reversed(
+        [
+            click.option("--arch", help="What Taichi shall run on: cpu, cuda, vulkan, metal, ..."),
+            click.option("--session", metavar="NAME", help="A session that is kept when you leave, and shared."),
+            click.option("--default-fp", metavar="TYPE", help="What float means there: f32, f64, f16."),
+            click.option("--default-ip", metavar="TYPE", help="What int means there: i32, i64."),
+            click.option("--random-seed", type=int, metavar="N", help="Of ti.random()."),
+            click.option("--debug", is_flag=True, default=None, help="Taichi checks indices and assertions."),
+        ]
+    ):
+        function = option(function)
+    return function
+
+
+@click.group(
+    cls=_UrlOrCommand,
+    subcommand_metavar="[URL] | COMMAND [ARGS]...",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="The version.")
 def main() -> None:
     """Taichi at a prompt: kernels run on the worker at URL (tcp://host:5555 or ipc://path), everything else here.
@@ -83,6 +101,7 @@ def main() -> None:
 
 @main.command(_DEFAULT_COMMAND, hidden=True)
 @_connection_options
+@_session_options
 def open_prompt(url: str | None, **options: Any) -> None:
     """The prompt, or a script from standard input."""
     # Programs that are pasted or piped may parse it, and these options are not theirs.
@@ -106,6 +125,7 @@ def open_prompt(url: str | None, **options: Any) -> None:
 
 @main.command()
 @_connection_options
+@_session_options
 def demo(url: str | None, **options: Any) -> None:
     """The quick start and its hot reload, with what each step took."""
     import time
@@ -129,17 +149,14 @@ def demo(url: str | None, **options: Any) -> None:
 
 @main.command()
 @_connection_options
-def status(url: str | None, session: str | None, arch: str | None, **keys: Any) -> None:
-    """What a worker does and holds (by default the one at tcp://127.0.0.1:5555)."""
+def status(url: str | None, **keys: Any) -> None:
+    """What a worker does (by default the one at tcp://127.0.0.1:5555). Opens no session there."""
     url = url or DEFAULT_ADDRESS
     from tiremote.protocol.errors import TiremoteError
     from tiremote.repl.status_text import status_text
 
-    if session is not None:
-        with _connect(url, session=session, arch=arch, **keys) as gpu:
-            click.echo(status_text(gpu.status(), url))
-        return
     _check_url(url)
+    _check_keys(url, **keys)
     from tiremote.repl.ask_status import ask_status
 
     try:
@@ -152,6 +169,7 @@ def status(url: str | None, session: str | None, arch: str | None, **keys: Any) 
 
 @main.command(options_metavar="[OPTIONS]")
 @click.argument("places", metavar="[URL] FILE...", nargs=-1)
+@_key_options
 @_session_options
 @click.option("--call", metavar="TEXT", help="Python to run after each load, such as 'step(10)'.")
 @click.option("--once", is_flag=True, help="Load and call once, and end with a status.")
@@ -191,15 +209,23 @@ def watch(places: tuple[str, ...], call: str | None, once: bool, **options: Any)
 
 @main.command()
 @click.argument("name")
-@click.option("--dir", "folder", type=click.Path(path_type=Path, file_okay=False), help="Where to write them.")
-def keygen(name: str, folder: Path | None) -> None:
-    """Makes a pair of keys for a client or a worker: NAME.key and NAME.key_secret."""
-    import platformdirs
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=lambda: platformdirs.user_config_path("tiremote") / "keys",
+    show_default=str(platformdirs.user_config_path("tiremote") / "keys"),
+    help="Where to write them.",
+)
+def keygen(name: str, folder: Path) -> None:
+    """Makes a pair of keys for a client or a worker: NAME.key and NAME.key_secret.
 
+    Beside them it makes the folder clients/, for the public keys that a worker shall admit.
+    """
     from tiremote.repl.keygen import KeygenError, make_keys, what_to_do
 
     try:
-        files = make_keys(name, folder or platformdirs.user_config_path("tiremote") / "keys")
+        files = make_keys(name, folder.absolute())
     except KeygenError as error:
         _fail(str(error))
     click.echo(what_to_do(files))
@@ -208,6 +234,7 @@ def keygen(name: str, folder: Path | None) -> None:
 def _connect(url: str | None, **options: Any) -> Session:
     if url is not None:
         _check_url(url)
+    _check_keys(url, options["key"], options["server_key"])
     from tiremote.client import connect
     from tiremote.protocol.errors import TiremoteError
 
@@ -229,6 +256,20 @@ def _check_url(url: str) -> None:
 
     try:
         check_address(url)
+    except ValueError as error:
+        _fail(str(error), _USAGE)
+
+
+def _check_keys(url: str | None, key: Path | None, server_key: str | None) -> None:
+    """Before the client does, whose words are Python's."""
+    if key is None and server_key is None:
+        return
+    if url is None:
+        _fail("--key and --server-key are for a worker elsewhere: give its address as well", _USAGE)
+    from tiremote.client.keys import load_keys
+
+    try:
+        load_keys(key, server_key, words=("--key", "--server-key"))
     except ValueError as error:
         _fail(str(error), _USAGE)
 

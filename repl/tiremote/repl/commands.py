@@ -11,29 +11,57 @@ from typing import Any
 import numpy as np
 
 from tiremote.client import RemoteArray, Session
+from tiremote.protocol.dtypes import name_of
 from tiremote.protocol.errors import TiremoteError
 from tiremote.repl.cells import Command
 from tiremote.repl.evaluate import Evaluator
-from tiremote.repl.render import kind_of, preview, size_text, table
+from tiremote.repl.render import is_lost, kind_of, preview, size_text, table
 from tiremote.repl.status_text import status_text
 
 HELP = """\
-Type Taichi and Python. Kernels, functions, classes and fields run on the worker, everything else here:
-    @ti.kernel                                      x = ti.ndarray(ti.f32, shape=10)
-    def add(x: ti.types.ndarray(), b: ti.f32):      add(x, 5.0)
-        for i in x:                                 x.to_numpy(), x[2:4]
-            x[i] += b                               y = ti.field(ti.f32, shape=8)
-An empty line ends a block. Typing a kernel again replaces it; arrays and fields keep what is in them.
-Here are also gpu (the session), ti, tm (taichi.math), np and _ (the last value).
+Type Taichi and Python; an empty line ends a block:
+    x = ti.ndarray(ti.f32, shape=10)
+    @ti.kernel
+    def add(x: ti.types.ndarray(), b: ti.f32):
+        for i in x:
+            x[i] += b
 
-:help                            this text
-:kernels                         what is loaded, with signatures and versions
-:arrays                          arrays and fields by name
-:fetch NAME [SLICE] [FILE.npy]   numbers of an array, shown or saved: :fetch x 2:4, :fetch x :,0 column.npy
-:cleanup NAME|all                drops a kernel, an array, or everything; memory comes back
-:status                          the worker and this session
-:quit                            leaves, as Ctrl-D does
-Ctrl-C clears the line, or stops what runs on the worker."""
+    add(x, 5.0)
+    x.to_numpy(), x[2:4]
+Kernels, Taichi's functions and classes, and fields are on the worker. A plain
+function that uses them runs there too, if it needs nothing of this laptop but
+numbers, text, np and math: its loop of launches is one request, and its
+receipt says so. All else runs here. Typing a kernel again replaces it; arrays
+and fields keep what is in them.
+Here are also gpu (the session), ti, tm (taichi.math), np and _ (the last
+value).
+"""
+
+#: What each command is given, what it does, and what more there is to know.
+ABOUT = {
+    "help": ("[COMMAND]", "this text, or more about a command", ""),
+    "kernels": ("", "what is loaded, with signatures and versions", ""),
+    "arrays": ("", "arrays and fields by name", "One that its engine took along is marked as lost."),
+    "fetch": (
+        "NAME [SLICE] [FILE]",
+        "numbers of an array, shown or saved",
+        """\
+:fetch x              all of x
+:fetch x 2:4          what x[2:4] is
+:fetch v 0:2,1        of vectors: number 1 of the first two
+:fetch x :,0 c.npy    column 0, saved as NumPy saves it""",
+    ),
+    "cleanup": ("NAME|all", "drops a kernel, an array, or everything", "Its memory on the worker comes back."),
+    "status": ("", "the worker and this session", ""),
+    "reconnect": (
+        "",
+        "a new session, after the worker was gone",
+        """\
+What was typed here is loaded again; what was in arrays and fields is lost.
+A local worker that has ended is started anew.""",
+    ),
+    "quit": ("", "leaves, as Ctrl-D does", ""),
+}
 
 
 class CommandError(Exception):
@@ -47,19 +75,23 @@ class Quit(Exception):
 class Commands:
     """Runs commands on one evaluator's names; ``show`` takes what they print."""
 
-    def __init__(self, gpu: Session, evaluator: Evaluator, show: Callable[[str], None]) -> None:
-        self._gpu = gpu
+    def __init__(self, evaluator: Evaluator, show: Callable[[str], None]) -> None:
         self._evaluator = evaluator
         self._show = show
         self._table: dict[str, Callable[[str], None]] = {
-            "help": lambda _: show(HELP),
+            "help": lambda rest: show(help_text(rest)),
             "kernels": lambda _: self._kernels(),
             "arrays": lambda _: self._arrays(),
             "fetch": self._fetch,
             "cleanup": self._cleanup,
-            "status": lambda _: show(status_text(gpu.status(), gpu.address)),
+            "status": lambda _: show(status_text(self._gpu.status(), self._gpu.address)),
+            "reconnect": lambda _: self._reconnect(),
             "quit": self._quit,
         }
+
+    @property
+    def _gpu(self) -> Session:
+        return self._evaluator.gpu
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -82,17 +114,20 @@ class Commands:
         self._show(table(rows) if len(rows) > 1 else "No kernel is loaded: type one.")
 
     def _arrays(self) -> None:
-        rows = [("name", "kind", "dtype", "shape", "size", "handle")]
+        rows = [("name", "kind", "dtype", "shape", "size", "place")]
         named = set()
+        held = self._gpu.describe().arrays
+        ids = {holding.handle.id for holding in held}
         for name, array in self._evaluator.names.arrays():
             try:
-                handle = array.handle.id
+                # Not its handle: a look must not keep a field when its unit goes.
+                place = "lost: make it again" if is_lost(array, ids) else array.place
             except TiremoteError as error:
-                handle = f"({error.message})"
-            named.add(handle)
+                place = f"({error.message})"
+            named.add(place)
             shape = str(array.shape) + (f" of {array.element_shape}" if array.element_shape else "")
-            rows.append((name, kind_of(array), array.dtype.name, shape, size_text(array.nbytes), handle))
-        for holding in self._gpu.describe().arrays:
+            rows.append((name, kind_of(array), name_of(array.dtype), shape, size_text(array.nbytes), place))
+        for holding in held:
             if holding.handle.id not in named:
                 meta = holding.handle.meta
                 shape = str(tuple(meta.get("shape", ())))
@@ -117,7 +152,7 @@ class Commands:
             np.save(path, part)
         except OSError as error:
             raise CommandError(f"{path} cannot be written: {error.strerror or error}") from None
-        self._show(f"{path}: {part.dtype.name} {part.shape}, {size_text(part.nbytes)}")
+        self._show(f"{path}: {name_of(part.dtype)} {part.shape}, {size_text(part.nbytes)}")
 
     def _array(self, name: str) -> RemoteArray:
         arrays = dict(self._evaluator.names.arrays())
@@ -150,8 +185,30 @@ class Commands:
         self._evaluator.forget_unit(chosen)
         self._show(f"dropped {chosen}, {size_text(result.nbytes)} came back")
 
+    def _reconnect(self) -> None:
+        try:
+            there = self._gpu.status().session is not None
+        except TiremoteError:
+            there = False
+        if there:
+            self._show(f"session {self._gpu.name} on {self._gpu.address} is there: nothing is lost")
+        else:
+            self._evaluator.reconnect()
+
     def _quit(self, _: str) -> None:
         raise Quit
+
+
+def help_text(name: str = "") -> str:
+    """All of it, or about one command. Raises `CommandError`."""
+    name = name.removeprefix(":")
+    if not name:
+        rows = [(f":{each} {given}".rstrip(), does) for each, (given, does, _) in ABOUT.items()]
+        return f"{HELP}\n{table(rows)}\nCtrl-C clears the line, or stops what runs on the worker."
+    if name not in ABOUT:
+        raise CommandError(f"there is no command :{name}{_nearest(name, ABOUT, ':')}")
+    given, does, more = ABOUT[name]
+    return f"{f':{name} {given}'.rstrip()}: {does}" + (f"\n{more}" if more else "")
 
 
 def read_slice(text: str) -> Any:

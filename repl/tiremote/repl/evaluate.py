@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tiremote.client import RemoteArray, Session
-from tiremote.protocol.errors import Refused, TiremoteError
+from tiremote.protocol.errors import CompileError, Refused, TiremoteError
+from tiremote.repl.annotations import with_parameter
 from tiremote.repl.carried import Carrier
 from tiremote.repl.cells import Cell, Statement
 from tiremote.repl.classify import Classifier, Place
@@ -17,10 +18,13 @@ from tiremote.repl.dependants import Dependants
 from tiremote.repl.free_names import bound_names, touched_names
 from tiremote.repl.laptop_taichi import RUNTIMES, is_callable_here, taichi_path
 from tiremote.repl.names import Names, first_names
-from tiremote.repl.pending import Pending, Unit, unplaced
+from tiremote.repl.pending import Pending, Unit, in_order, unplaced
 
 #: How the file name of every cell begins, for those that look at frames.
 FILE_PREFIX = "<cell "
+
+#: Functions of one cell that each call a later one, and the last of them a kernel.
+_DEPTH = 4
 
 
 class Evaluator:
@@ -30,13 +34,51 @@ class Evaluator:
         self._gpu = gpu
         self._show = show
         self._display = display
-        self.names: Names = first_names(gpu, show)
+        self.names: Names = first_names(gpu, show, self._reopen)
+        self.names.refresh = self._send_changed
         self._carrier = Carrier(self.names)
         self._dependants = Dependants()
+        #: What this prompt has loaded and not dropped, by the unit's name on the worker.
+        self._loaded: dict[str, Unit] = {}
         self._cells = 0
         self._flags = 0
         #: Of earlier cells: fields that a later one places.
         self._layout: list[Statement] = []
+
+    def _classifier(self, pending: Pending, statements: list[Statement]) -> Classifier:
+        defining = [each.node for each in statements if isinstance(each.node, (ast.FunctionDef, ast.ClassDef))]
+        coming: set[str] = set()
+        staying: set[str] = set()
+        classifier = Classifier(
+            self._taichi_path,
+            lambda path: is_callable_here(self.names.taichi, path),
+            lambda name: (
+                name in coming
+                or pending.binds(name)
+                or (self.names.remote_unit(name) is not None and name not in staying)
+                or self.names.is_worker_type(name)
+            ),
+            self._carrier.goes_along,
+        )
+        # A function may stand before what it calls, and that before what it calls itself.
+        for _ in range(_DEPTH):
+            found = {node.name for node in defining if classifier.place(node) is not Place.LOCAL}
+            if found <= coming:
+                break
+            coming |= found
+        # Typed anew in this cell, as the laptop's.
+        staying |= {node.name for node in defining} - coming
+        return classifier
+
+    def _taichi_path(self, node: ast.expr) -> str | None:
+        path = self.names.taichi_path(node)
+        # A name that Taichi does not have is told here, not by the worker.
+        return None if path and self.names.taichi.missing(path) else path
+
+    @property
+    def gpu(self) -> Session:
+        """The session that the prompt has now."""
+        return self._gpu
 
     def run(self, cell: Cell) -> None:
         """Raises whatever a statement raises; the statements before it have had their effect."""
@@ -48,13 +90,7 @@ class Evaluator:
         pending = Pending()
         for waiting in self._layout:
             pending.add(waiting, Place.LAYOUT)
-        classifier = Classifier(
-            self.names.taichi_path,
-            lambda path: is_callable_here(self.names.taichi, path),
-            lambda name: (
-                pending.binds(name) or self.names.remote_unit(name) is not None or self.names.is_worker_type(name)
-            ),
-        )
+        classifier = self._classifier(pending, statements)
         for position, statement in enumerate(statements):
             place = classifier.place(statement.node)
             if place is Place.LOCAL:
@@ -70,6 +106,49 @@ class Evaluator:
         for name in unplaced(self._layout):
             self._show(f"{name} waits for its place: ti.root.dense(ti.i, n).place({name})")
 
+    def reconnect(self) -> None:
+        """Opens another session in place of one that is gone, and loads there what this prompt has defined.
+
+        Raises as `connect` does; then all is as it was.
+        """
+        self._gpu = gpu = self._gpu.reopened()
+        fields = [name for name, array in self.names.arrays() if self.names.remote_unit(name) is not None]
+        lost = self.names.adopt(gpu)
+        loaded, self._loaded = self._loaded, {}
+        self._carrier.forget()
+        self._dependants.forget()
+        self._show(f"session {gpu.name} on {gpu.address}{', rejoined' if gpu.info.rejoined else ''}")
+        names = {unit: name for name, unit in loaded.items()}
+        for unit in in_order(list(names)):
+            try:
+                self._send_units([unit])
+            except TiremoteError as error:
+                self._show(f"{names[unit]} could not be loaded again: {error.message}")
+        there = {each.unit for each in gpu.describe().units}
+        for name, defined in self.names.remote_names().items():
+            if defined not in there:
+                self.names.forget_unit(defined, (name,))
+                lost.append(name)
+        if lost:
+            self._show(f"lost, to be made anew: {', '.join(lost)}")
+        if emptied := [name for name in fields if name not in lost and not gpu.info.rejoined]:
+            self._show(f"there again, without what was in them: {', '.join(emptied)}")
+
+    def rebind_lost(self) -> None:
+        """After an engine was lost: names of what its units have made anew stand for that."""
+        try:
+            self.names.rebind_lost(self._gpu)
+        except TiremoteError:
+            return  # the next cell tells
+
+    def _reopen(self, options: dict[str, Any]) -> bool:
+        held = self._gpu.describe()
+        if not self._gpu.private or self._loaded or held.units or held.arrays:
+            return False
+        self._gpu = self._gpu.reopened(**options)
+        self.names.adopt(self._gpu)
+        return True
+
     def forget_everything(self) -> None:
         """The session was emptied."""
         for unit in {unit for name in list(self.names.values) if (unit := self.names.remote_unit(name))}:
@@ -78,10 +157,12 @@ class Evaluator:
             del self.names.values[name]
         self._carrier.forget()
         self._dependants.forget()
+        self._loaded.clear()
 
     def forget_unit(self, unit: str) -> None:
         """The unit was dropped."""
         self.names.forget_unit(unit)
+        self._loaded.pop(unit, None)
         self._dependants.forget(unit)
 
     def _could_tell(self, pending: Pending, touched: frozenset[str]) -> bool:
@@ -97,8 +178,10 @@ class Evaluator:
     def _send(self, pending: Pending) -> None:
         units = pending.take()
         self._layout = pending.layout()
-        if not units:
-            return
+        if units:
+            self._send_units(units)
+
+    def _send_units(self, units: list[Unit]) -> None:
         held = {each.unit: {one.name for one in each.definitions} for each in self._gpu.describe().units}
         for unit in units:
             for carried in self._carrier.needed(unit, frozenset(held)):
@@ -110,14 +193,21 @@ class Evaluator:
             held[name] = set(unit.defines)
 
     def _load(self, unit: Unit, name: str) -> None:
-        receipt = self._gpu.compile_and_load(unit.source, name)
+        try:
+            receipt = self._gpu.compile_and_load(unit.source, name)
+        except CompileError as error:
+            raise with_parameter(error, unit) from None
         self.names.forget_unit(name, receipt.removed)
         for definition in receipt.definitions:
             if definition.name in unit.defines:
                 self.names.bind_remote(self._gpu, receipt.unit, definition)
         for defined in unit.defines:
             self._carrier.replaced(defined)
-        self._show(str(receipt))
+        first, *rest = str(receipt).split("\n")
+        if any(each.kind == "function" for each in receipt.definitions):
+            first += ", runs on the worker"
+        self._show("\n".join([first, *rest]))
+        self._loaded[name] = unit
         self._dependants.loaded(unit, name)
         if self._reload_users(unit.defines):
             # Loaded last again, so that gpu[None] is what was typed.
@@ -162,8 +252,12 @@ class Evaluator:
                 values["_"] = value
                 self._display(value)
             return
+        before = {name for name in bound_names(statement.source) if self.names.remote_unit(name) is not None}
         exec(compile(ast.Module([node], []), file, "exec", self._flags, True), values)
         self._record(statement)
+        taken = frozenset(name for name in before if self.names.remote_unit(name) is None)
+        for user, _ in self._dependants.of(taken):
+            self._show(f"{user} is on the worker and keeps the earlier {', '.join(sorted(taken))}: type it again")
 
     def _record(self, statement: Statement) -> None:
         node = statement.node

@@ -12,10 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from tiremote.client import RemoteArray, Session
+from tiremote.client import RemoteArray, RemoteKernel, Session
+from tiremote.client.remote import Remote
 from tiremote.protocol.errors import TiremoteError
 from tiremote.protocol.receipts import Definition
+from tiremote.protocol.values import Handle
 from tiremote.repl.cells import Statement
+from tiremote.repl.drivers import DriverFunction
 from tiremote.repl.laptop_taichi import LaptopTaichi, OnWorker, importer
 
 
@@ -33,6 +36,8 @@ class Names:
 
     taichi: LaptopTaichi
     values: dict[str, Any]
+    #: Sends what changed of the names that went along to the worker.
+    refresh: Callable[[], None] = lambda: None
     _aliases: dict[str, _Recorded] = field(default_factory=dict)
     _statements: dict[str, _Recorded] = field(default_factory=dict)
     _remote: dict[str, _Recorded] = field(default_factory=dict)
@@ -50,8 +55,44 @@ class Names:
         except TiremoteError:
             # A value that does not travel, such as a type: kernels use it all the same.
             value = OnWorker(name)
+        if isinstance(value, RemoteKernel) and definition.kind == "function":
+            value = DriverFunction(value, lambda: self.refresh())
         self.values[name] = value
         self._remote[name] = _Recorded(value, unit)
+
+    def adopt(self, gpu: Session) -> list[str]:
+        """Another session took the place of the one there was; the names whose arrays and objects it has not."""
+        if self.values.get("gpu") is self.taichi._gpu:
+            self.values["gpu"] = gpu
+        self.taichi.adopt(gpu)
+        # Only a session that was kept holds any of them.
+        kept = {each.handle.id: each.handle for each in gpu.describe().arrays} if gpu.info.rejoined else {}
+        lost = []
+        for name, value in list(self.values.items()):
+            if not isinstance(value, Remote) or self.remote_unit(name) is not None:
+                continue
+            handle = kept.get(getattr(value._target, "id", ""))
+            if handle is not None:
+                self.values[name] = gpu.proxy(handle)
+            else:
+                del self.values[name]
+                lost.append(name)
+        return sorted(name for name in lost if not name.startswith("_"))
+
+    def rebind_lost(self, gpu: Session) -> None:
+        """Names of units whose handles an engine took along stand for what the units have made since."""
+        held = {each.handle.id for each in gpu.describe().arrays}
+        for name, unit in self.remote_names().items():
+            target = getattr(self.values[name], "_target", None)
+            if isinstance(target, Handle) and target.id not in held:
+                value = gpu[unit][name]
+                self.values[name] = value
+                self._remote[name] = _Recorded(value, unit)
+
+    def remote_names(self) -> dict[str, str]:
+        """The unit that defines it, for each name that the worker's units define."""
+        units = {name: self.remote_unit(name) for name in list(self.values)}
+        return {name: unit for name, unit in units.items() if unit is not None}
 
     def record(self, name: str, statement: Statement) -> None:
         """Keeps the text of a local function, class or type, for kernels that use it."""
@@ -128,9 +169,12 @@ class Names:
         return recorded.origin
 
 
-def first_names(gpu: Session, show: Callable[[str], None]) -> Names:
-    """``ti``, ``tm``, ``np``, ``gpu``, and what a session that was rejoined holds already."""
-    taichi = LaptopTaichi(gpu, show)
+def first_names(gpu: Session, show: Callable[[str], None], reopen: Callable[[dict[str, Any]], bool]) -> Names:
+    """``ti``, ``tm``, ``np``, ``gpu``, and what a session that was rejoined holds already.
+
+    ``reopen`` is asked for a session with other options of Taichi, and says whether there is one now.
+    """
+    taichi = LaptopTaichi(gpu, show, reopen)
     own_builtins = {**vars(builtins), "__import__": importer(taichi)}
     names = Names(taichi, {"__name__": "__main__", "__builtins__": own_builtins, "np": np, "gpu": gpu, "ti": taichi})
     names.bind_taichi("tm", "math", taichi.math)

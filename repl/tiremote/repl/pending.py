@@ -76,7 +76,7 @@ class Pending:
                     self.add(statement, Place.LAYOUT)
             else:
                 units.insert(0, laid_out)
-        return _in_order(units)
+        return in_order(units)
 
     def layout(self) -> list[Statement]:
         """The statements that wait for a later one to place their fields."""
@@ -95,7 +95,8 @@ def unplaced(layout: list[Statement]) -> list[str]:
     ]
 
 
-def _in_order(units: list[Unit]) -> list[Unit]:
+def in_order(units: list[Unit]) -> list[Unit]:
+    """Each after those that it needs."""
     ordered: list[Unit] = []
     waiting = list(units)
     while waiting:

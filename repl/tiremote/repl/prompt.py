@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
 from prompt_toolkit import PromptSession
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import is_searching
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.lexers import PygmentsLexer
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.patch_stdout import patch_stdout
@@ -22,7 +26,7 @@ from pygments.lexers.python import PythonLexer
 from tiremote.client import Session
 from tiremote.repl.cells import is_complete
 from tiremote.repl.commands import Quit
-from tiremote.repl.render import Style
+from tiremote.repl.render import Style, wrapped
 from tiremote.repl.shell import Shell, emit, leave
 from tiremote.repl.status_text import engine_text
 
@@ -32,20 +36,24 @@ _INDENT = "    "
 def run_prompt(gpu: Session, *, url: str | None, session: str | None) -> None:
     """Until Ctrl-D or ``:quit``; then the session is left."""
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    shell = Shell(gpu, write=emit, complain=emit, note=emit, style=Style(colour=colour))
+    shell = Shell(gpu, write=_say, complain=_say, note=_say, style=Style(colour=colour))
     where = "a local worker" if url is None else gpu.address
     again = ", rejoined" if gpu.info.rejoined else ""
-    emit(f"{where}: {engine_text(gpu.info.engine)}; session {gpu.name}{again}")
-    emit("Type Taichi and Python. :help tells more, Ctrl-D leaves.")
+    _say(f"{where}: {engine_text(gpu.info.engine)}; session {gpu.name}{again}")
+    _say("Type Taichi and Python. :help tells more, Ctrl-D leaves.")
     status = 0
     try:
         read_and_run(shell, make_prompt(history(), colour=colour))
     except SystemExit as stop:
         status = stop.code if isinstance(stop.code, int) else 0
     finally:
-        emit(leave(gpu, url=url, session=session))
+        _say(leave(shell.gpu, url=url, session=session))
     if status:
         raise SystemExit(status)
+
+
+def _say(text: str) -> None:
+    emit(wrapped(text, shutil.get_terminal_size().columns))
 
 
 def read_and_run(shell: Shell, prompt: PromptSession[str]) -> None:
@@ -114,8 +122,30 @@ def next_indent(text: str) -> str:
     return indent
 
 
+@dataclass(slots=True)
+class _AutoIndent:
+    """The indentation that was given to a line on which nothing is typed yet."""
+
+    text: str = ""
+    position: int = -1
+    width: int = 0
+
+    def give(self, buffer: Buffer) -> None:
+        """A new line with the indentation that follows."""
+        indent = next_indent(buffer.document.text_before_cursor)
+        buffer.insert_text("\n" + indent)
+        self.text, self.position, self.width = buffer.text, buffer.cursor_position, len(indent)
+
+    def take_back(self, buffer: Buffer) -> None:
+        """Where nothing was typed since: what comes has its own."""
+        if (buffer.text, buffer.cursor_position) == (self.text, self.position):
+            buffer.delete_before_cursor(self.width)
+        self.position = -1
+
+
 def _bindings() -> KeyBindings:
     bindings = KeyBindings()
+    given = _AutoIndent()
 
     @bindings.add("enter", filter=~is_searching)
     def _(event: KeyPressEvent) -> None:
@@ -125,7 +155,19 @@ def _bindings() -> KeyBindings:
         if at_end and is_complete(document.text):
             buffer.validate_and_handle()
         else:
-            buffer.insert_text("\n" + next_indent(document.text_before_cursor))
+            given.give(buffer)
+
+    @bindings.add(" ", filter=~is_searching)
+    def _(event: KeyPressEvent) -> None:
+        given.take_back(event.current_buffer)
+        event.current_buffer.insert_text(" " * event.arg)
+
+    @bindings.add(Keys.BracketedPaste)
+    def _(event: KeyPressEvent) -> None:
+        text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+        if text[:1] in (" ", "\t") or "\n" in text.rstrip("\n"):
+            given.take_back(event.current_buffer)
+        event.current_buffer.insert_text(text)
 
     @bindings.add("tab", filter=~is_searching)
     def _(event: KeyPressEvent) -> None:

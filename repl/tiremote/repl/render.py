@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import linecache
+import textwrap
 import traceback
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from math import prod
 from types import TracebackType
 from typing import Any
 
@@ -13,13 +15,17 @@ import numpy as np
 
 from tiremote.client import RemoteArray, RemoteField
 from tiremote.client.watch import WatchedFile, place_text
-from tiremote.protocol.errors import SourceFrame, TiremoteError, WorkerUnreachable
+from tiremote.protocol.dtypes import name_of
+from tiremote.protocol.errors import SourceFrame, TiremoteError, UnknownName, WorkerUnreachable
 from tiremote.protocol.receipts import Receipt, Summary
+from tiremote.protocol.values import Handle
 from tiremote.repl.evaluate import FILE_PREFIX
 
 _RED, _BOLD, _PLAIN = "\x1b[31m", "\x1b[1m", "\x1b[0m"
 #: Of an endless recursion this many frames are shown at either end.
 _MOST_FRAMES = 6
+#: Of an array with so many numbers all are shown.
+_SHOWN_WHOLE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +60,18 @@ def array_text(array: RemoteArray) -> str:
     """Kind, dtype and shape in one line; the numbers' summary, computed on the worker, below."""
     kind = kind_of(array)
     try:
-        return f"{kind} {array.summary()}"
+        summary = array.summary()
+        if prod(array.shape + array.element_shape) <= _SHOWN_WHOLE:
+            summary = replace(summary, corners=str(array.to_numpy()))
+        return f"{kind} {summary}"
     except TiremoteError as error:
         shape = array.shape + array.element_shape
-        return f"{kind} {array.dtype.name} {shape}, {array.nbytes:,} bytes\n({error.message})"
+        return f"{kind} {name_of(array.dtype)} {shape}, {array.nbytes:,} bytes\n({error.message})"
+
+
+def is_lost(array: RemoteArray, held: Collection[str]) -> bool:
+    """Whether it went with an engine, where the worker holds the handles of these ids."""
+    return isinstance(array._target, Handle) and array._target.id not in held
 
 
 def kind_of(array: RemoteArray) -> str:
@@ -89,6 +103,9 @@ def located_text(error: BaseException, style: Style = PLAIN, files: Sequence[Wat
     lines = [style.error(head)]
     for frame in _shortened(_own_frames(error.__traceback__) + list(getattr(error, "frames", ()))):
         lines += _place(frame, style, files)
+    if isinstance(error, WorkerUnreachable) or (isinstance(error, UnknownName) and error.name == "token"):
+        lines.append("The prompt stays, with the names of this laptop. :reconnect opens a new session and loads again")
+        lines.append("what was typed here.")
     return "\n".join(lines)
 
 
@@ -156,6 +173,29 @@ def _interrupt_text(error: KeyboardInterrupt, style: Style) -> str:
     return style.error(text)
 
 
+def wrapped(text: str, width: int) -> str:
+    """Lines of at most ``width`` characters, cut at blanks; what goes on is indented as its line, and 4 more.
+
+    A word that is longer stays whole: a number cut in two is another number.
+    """
+    lines = []
+    for line in text.split("\n"):
+        if len(line) <= width:
+            lines.append(line)
+            continue
+        indent = line[: len(line) - len(line.lstrip(" "))]
+        lines += textwrap.wrap(
+            line,
+            max(width, 20),
+            subsequent_indent=indent + "    ",
+            break_long_words=False,
+            break_on_hyphens=False,
+            replace_whitespace=False,
+            expand_tabs=False,
+        )
+    return "\n".join(lines)
+
+
 def size_text(nbytes: int) -> str:
     """``1,536 bytes``, ``1.5 KiB``, ``12.0 MiB``."""
     size = float(nbytes)
@@ -176,4 +216,4 @@ def table(rows: Sequence[tuple[str, ...]]) -> str:
 
 def preview(array: np.ndarray) -> str:
     """A fetched part, as NumPy prints it."""
-    return f"{array.dtype.name} {array.shape}\n{array}"
+    return f"{name_of(array.dtype)} {array.shape}\n{array}"

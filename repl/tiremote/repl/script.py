@@ -12,7 +12,10 @@ _INTERRUPTED = 130
 
 
 def run_script(gpu: Session, text: str) -> int:
-    """The exit status. What the text prints goes to stdout, errors to stderr, receipts nowhere."""
+    """The exit status. What the text prints goes to stdout, errors to stderr, receipts nowhere.
+
+    ``gpu`` is the caller's to close, unless the text opens another session in its place.
+    """
     shell = Shell(gpu, write=emit, complain=emit_error, note=lambda _: None)
     try:
         for part in read_cells(text.removeprefix("\ufeff")):
@@ -25,4 +28,7 @@ def run_script(gpu: Session, text: str) -> int:
             return stop.code or 0
         emit_error(str(stop.code))
         return 1
+    finally:
+        if shell.gpu is not gpu:
+            shell.gpu.close()
     return 0

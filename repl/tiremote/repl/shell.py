@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tiremote.client import Session
-from tiremote.protocol.errors import Refused, TiremoteError
+from tiremote.client import RemoteArray, Session
+from tiremote.protocol.errors import EngineError, StaleHandle
 from tiremote.repl.cells import COMMAND, Cell, Command, read_cells, read_command
 from tiremote.repl.commands import CommandError, Commands, Quit
 from tiremote.repl.evaluate import Evaluator
@@ -32,7 +32,12 @@ class Shell:
         #: What the part that ran last ended with.
         self.last_error: BaseException | None = None
         self.evaluator = Evaluator(gpu, show=note, display=self._display)
-        self.commands = Commands(gpu, self.evaluator, write)
+        self.commands = Commands(self.evaluator, write)
+
+    @property
+    def gpu(self) -> Session:
+        """The session that is used now: ``ti.init`` and ``:reconnect`` open others."""
+        return self.evaluator.gpu
 
     def run(self, text: str) -> bool:
         """Runs what was typed; whether it went well. Raises `Quit`, and SystemExit where the text says so."""
@@ -56,21 +61,22 @@ class Shell:
             return False
         except BaseException as error:
             self.last_error = error
+            if isinstance(error, (EngineError, StaleHandle)) or isinstance(error.__cause__, EngineError):
+                self.evaluator.rebind_lost()
             self._complain(self.evaluator.names.named(error_text(error, self._style)))
             return False
         return True
 
     def _display(self, value: Any) -> None:
-        self._write(value_text(value))
+        text = value_text(value)
+        # It may speak of an array that was lost.
+        self._write(self.evaluator.names.named(text) if isinstance(value, RemoteArray) else text)
 
 
 def leave(gpu: Session, *, url: str | None, session: str | None) -> str:
     """Closes the session; one line that says what became of it."""
     name = gpu.name
-    try:
-        gpu.close()
-    except (TiremoteError, Refused) as error:
-        return f"The worker was not there to say goodbye to: {error.message}"
+    gpu.close()
     if url is None:
         return "The session and its local worker have ended."
     if session is None:

@@ -177,6 +177,21 @@ def test_a_malformed_message_gets_an_error_and_the_next_an_answer(
     assert bench.result(bench.ask(Ping(id="after"))) == {"missing": []}
 
 
+def test_a_fault_of_the_front_costs_one_answer(bench: FrontBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is wrong in the worker itself, it is told to whom it concerns and ends nobody's session."""
+    token = bench.hello()
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.front.scheduler, "submit", broken)
+        assert bench.error(bench.run(token)).code == "internal"
+    request = bench.run(token)
+    bench.done(bench.work[0], value=1)
+    assert bench.result(request)["value"] == 1
+
+
 def test_a_message_without_a_header_is_counted(bench: FrontBench) -> None:
     """Where there is nothing to answer, the drop is counted."""
     for frames in ([], [b""]):
@@ -220,10 +235,12 @@ def test_waiting_bytes_of_a_session_are_bounded() -> None:
 
 
 def test_a_source_that_is_too_long_is_refused() -> None:
-    """The limit on a source is said with both numbers."""
+    """The limit on a source counts its bytes, and is said with both numbers."""
     bench = FrontBench(Settings(limits=Limits(source_bytes=10)))
-    error = bench.error(bench.ask(Compile(id=1, token=bench.hello(), source="x" * 11)))
-    assert (error.code, error.data) == ("too-large", {"size": 11, "limit": 10})
+    token = bench.hello()
+    for number, (source, size) in enumerate([("x" * 11, 11), ("\u00fc" * 6, 12)]):
+        error = bench.error(bench.ask(Compile(id=number, token=token, source=source)))
+        assert (error.code, error.data) == ("too-large", {"size": size, "limit": 10})
 
 
 def test_status_tells_what_runs_and_since_when(bench: FrontBench) -> None:
@@ -276,6 +293,35 @@ def test_bye_with_end_ends_the_session_and_its_token(bench: FrontBench) -> None:
     assert bench.error(request).code == "interrupted"
     assert bench.killed == [1]
     assert bench.error(bench.run(token)).code == "unknown-name"
+
+
+def test_sessions_are_listed_and_can_be_ended_from_outside(bench: FrontBench) -> None:
+    """A session whose client is gone, its token with it, is found and ended, by its own key alone."""
+    token = bench.hello(session="lab", user="key-a")
+    bench.hello(b"other", user="key-b")
+    request = bench.run(token, "endless", user="key-a")
+    bench.wait(40.0)
+    (line,) = bench.result(bench.ask(Status(id="s"), user="key-a"))["listed"]
+    assert (line["name"], line["state"], line["clients"], line["unused"]) == ("lab", "busy", 0, 40.0)
+    assert line["running"]["target"] == "run endless"
+    assert bench.error(bench.ask(Bye(id="b", end=True, session="lab"), user="key-b")).code == "unknown-name"
+    assert bench.error(bench.ask(Bye(id="c", session="lab"), user="key-a")).code == "unauthorized"
+    assert bench.result(bench.ask(Bye(id="d", end=True, session=line["id"]), user="key-a"))["session_ended"] is True
+    assert bench.error(request).code == "interrupted"
+    assert bench.killed == [1]
+
+
+def test_a_client_that_has_said_bye_is_not_counted_and_its_answers_are_not_kept(bench: FrontBench) -> None:
+    """Who has left is no client any more; its ids are still not run twice."""
+    token = bench.hello(session="lab")
+    request = bench.run(token)
+    bench.done(bench.work[0])
+    bench.ask(Bye(id="b", token=token))
+    other = bench.hello(b"other", session="lab")
+    assert bench.result(bench.ask(Status(id="s", token=other)))["session"]["clients"] == 1
+    bench.ask(request)
+    assert [reply.op for reply in bench.replies(request)] == ["ok", "error"]
+    assert len(bench.work) == 1
 
 
 def test_a_session_outlives_its_client_by_its_lease_and_not_longer(bench: FrontBench) -> None:
@@ -373,6 +419,19 @@ def test_a_drain_lets_running_work_end_and_takes_no_more(bench: FrontBench) -> N
         bench.die(number, 0)
     bench.wait(0.0)
     assert bench.stopped
+
+
+def test_a_drain_waits_for_the_answer_to_a_crash(bench: FrontBench) -> None:
+    """A request whose engine dies while the worker drains is answered before that leaves."""
+    token = bench.hello()
+    bench.load_unit(token)
+    request = bench.run(token)
+    bench.front.drain(bench.now)
+    bench.die(1)
+    bench.wait(0.01)
+    assert not bench.stopped
+    bench.wait(Settings().mourning)
+    assert bench.error(request).code == "crashed"
 
 
 def test_a_drain_that_takes_too_long_ends_what_runs(bench: FrontBench) -> None:

@@ -8,7 +8,7 @@
     `tiremote.worker.engine.runtime` is the only module of the project that imports Taichi, and does so when a
     runtime is made, never when it is imported itself.
 ``link``
-    What goes between the two: requests through a local pipe, bulk bytes through shared memory.
+    What goes between the two: requests over a Unix socket, bulk bytes beside them in shared memory (``segments``).
 
 `KernelLoader` is of use without any of that, in a process of one's own.
 """
@@ -25,7 +25,7 @@ __all__ = ["KernelLoader"]
 
 def __getattr__(name: str) -> Any:
     if name == "KernelLoader":
-        # The front imports this package and must stay free of NumPy's and the loader's weight.
+        # The front imports this package, and none of the engine.
         from tiremote.worker.engine.loader import KernelLoader
 
         return KernelLoader

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import logging
 import os
+import resource
 import shlex
 import sys
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import click
 import zmq
 
 from tiremote.protocol.errors import TiremoteError
 from tiremote.protocol.results import Limits
-from tiremote.worker.front.binding import Curve, bind, check_address, secure, start_authenticator
+from tiremote.worker.front.binding import Curve, bind, check_address, ipc_path, secure, start_authenticator
 from tiremote.worker.front.core import WORKER_VERSION, Front
 from tiremote.worker.front.loop import Loop
 from tiremote.worker.front.settings import Settings
@@ -86,12 +88,21 @@ def main(
         drain=drain,
         history=history,
     )
+    _take_descriptors()
     try:
         curve = _curve(keys, authorized)
         _serve(address, curve, settings, runtime, lifeline=sys.stdin.fileno() if until_eof else None)
     except TiremoteError as error:
         click.echo(f"tiremote-worker: {error}", err=True)
         sys.exit(1)
+
+
+def _take_descriptors() -> None:
+    """Clients, engines and arrays on their way take descriptors: as many as this process may have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Where there is no limit, there may be a lower one of the system's that is not told: then it stays.
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _curve(keys: Path | None, authorized: Path | None) -> Curve | None:
@@ -105,6 +116,7 @@ def _serve(address: str, curve: Curve | None, settings: Settings, runtime: str, 
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     authenticator = start_authenticator(context, curve) if curve else None
     router = context.socket(zmq.ROUTER)
+    real = None
     try:
         _tune(router, settings.limits)
         if curve:
@@ -115,7 +127,7 @@ def _serve(address: str, curve: Curve | None, settings: Settings, runtime: str, 
             settings,
             runtime,
             curve=curve is not None,
-            on_ready=lambda front: _say_ready(real, front),
+            on_ready=functools.partial(_say_ready, real),
             lifeline=lifeline,
         ).run()
     finally:
@@ -123,8 +135,8 @@ def _serve(address: str, curve: Curve | None, settings: Settings, runtime: str, 
         if authenticator:
             authenticator.stop()
         context.term()
-        if wanted.startswith("ipc://"):
-            Path(urlsplit(wanted).netloc + urlsplit(wanted).path).unlink(missing_ok=True)
+        if real is not None and wanted.startswith("ipc://"):
+            ipc_path(wanted).unlink(missing_ok=True)
 
 
 def _tune(router: zmq.Socket[bytes], limits: Limits) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
+from tiremote.protocol.errors import ProtocolError
 from tiremote.protocol.packing import pack, unpack
 from tiremote.protocol.receipts import ArrayHolding, UnitHolding
 from tiremote.protocol.results import EngineInfo, Limits
@@ -102,7 +103,8 @@ class Changes:
 class Done:
     """Engine to front: a request's answer. Buffers of the result follow.
 
-    ``body`` is packed: the result, or [code, message, data]. ``poisoned``: this engine must be replaced.
+    ``body`` is packed: the result, or [code, message, data]. ``poisoned``: this engine must be replaced. ``fault`` is
+    the stack of a fault of ours, for the worker's log alone.
     """
 
     tag: ClassVar[str] = "done"
@@ -113,6 +115,7 @@ class Done:
     launch: float = 0.0
     changes: Changes | None = None
     poisoned: str | None = None
+    fault: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -227,7 +230,10 @@ class Channel:
     def _next(self) -> tuple[Message, list[Any]] | None:
         if len(self._in) < _LENGTH.size:
             return None
-        end = _LENGTH.size + _LENGTH.unpack_from(self._in)[0]
+        length = _LENGTH.unpack_from(self._in)[0]
+        if length > _UNBOUNDED.header_bytes:
+            raise ProtocolError(f"a message of {length} bytes is none of the link's")
+        end = _LENGTH.size + length
         if len(self._in) < end:
             return None
         tag, values, buffers = unpack(bytes(memoryview(self._in)[_LENGTH.size : end]), (), _UNBOUNDED)

@@ -20,7 +20,12 @@ def make_segment(parts: Sequence[memoryview]) -> int:
 
     The caller closes it once it is sent.
     """
-    fd = _anonymous_file()
+    try:
+        fd = _anonymous_file()
+    except OSError as error:
+        # Of descriptors, mostly.
+        size = sum(part.nbytes for part in parts)
+        raise OutOfMemory(f"no shared memory for {size} bytes: {error.strerror}", requested=size) from None
     try:
         for part in parts:
             _write(fd, part.cast("B"))

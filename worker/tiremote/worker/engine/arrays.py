@@ -64,7 +64,9 @@ class Arrays:
     ) -> Any:
         """A new dense field of zeros in a tree of its own. Raises likewise, and `Refused` at the 513th tree."""
         meta = self._checked_meta(dtype, shape, element_shape, needs_grad)
-        if self._runtime.snode_tree_count() >= MAX_SNODE_TREES:
+        # One early: the first launch makes a tree for the root, after which nothing can be released any more, because
+        # the new field is in the middle of being placed.
+        if self._runtime.snode_tree_count() >= MAX_SNODE_TREES - 1:
             self.release()
         count = self._runtime.snode_tree_count()
         if count >= MAX_SNODE_TREES:

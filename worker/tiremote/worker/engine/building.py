@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tiremote.worker.engine.check import Calls, Checker
-from tiremote.worker.engine.definitions import define
+from tiremote.worker.engine.definitions import define, sendable
 from tiremote.worker.engine.frames import load_error, without_colours
 from tiremote.worker.engine.half_declared import Snapshot, left_waiting
 from tiremote.worker.engine.keeping import Kept, initial_values, keep_state
@@ -213,5 +213,5 @@ def _is_for_the_user(warning: warnings.WarningMessage) -> bool:
 
 
 def _told(warning: warnings.WarningMessage) -> str:
-    text = " ".join(without_colours(str(warning.message)).split())
+    text = sendable(" ".join(without_colours(str(warning.message)).split()))
     return f"line {warning.lineno}: {text}" if warning.filename.startswith(FILE_PREFIX) else text

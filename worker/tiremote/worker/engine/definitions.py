@@ -32,6 +32,11 @@ def define(
     )
 
 
+def sendable(text: str) -> str:
+    """A text of the user's for a receipt: it may hold what UTF-8 does not."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def binding_lines(tree: ast.Module) -> dict[str, int]:
     """Name to the line that last binds it at module level, imports left out."""
     lines: dict[str, int] = {}
@@ -91,7 +96,9 @@ def _described(name: str, value: Any, line: int, checked: bool, runtime: TaichiR
             checked=checked,
         )
     if inspect.isfunction(value):
-        return Definition(name=name, kind="function", line=line, parameters=_python_parameters(value), doc=_doc(value))
+        return Definition(
+            name=name, kind="function", line=line, parameters=_python_parameters(value, runtime), doc=_doc(value)
+        )
     if inspect.isclass(value):
         return Definition(name=name, kind="class", line=line, doc=_doc(value))
     if runtime.is_struct_type(value):
@@ -106,7 +113,7 @@ def _described(name: str, value: Any, line: int, checked: bool, runtime: TaichiR
 def _takes(annotation: Any, runtime: TaichiRuntime) -> str:
     if annotation is inspect.Parameter.empty:
         return ""
-    return str(runtime.parameter_type(annotation))
+    return sendable(str(runtime.parameter_type(annotation)))
 
 
 def _returns(annotations: tuple[Any, ...], runtime: TaichiRuntime) -> str | None:
@@ -116,7 +123,7 @@ def _returns(annotations: tuple[Any, ...], runtime: TaichiRuntime) -> str | None
     return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"
 
 
-def _python_parameters(function: Any) -> tuple[Parameter, ...]:
+def _python_parameters(function: Any, runtime: TaichiRuntime) -> tuple[Parameter, ...]:
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -125,15 +132,23 @@ def _python_parameters(function: Any) -> tuple[Parameter, ...]:
     return tuple(
         Parameter(
             name=marks.get(each.kind, "") + each.name,
-            takes="" if each.annotation is inspect.Parameter.empty else inspect.formatannotation(each.annotation),
+            takes=_python_takes(each.annotation, runtime),
         )
         for each in parameters
     )
 
 
+def _python_takes(annotation: Any, runtime: TaichiRuntime) -> str:
+    if annotation is inspect.Parameter.empty:
+        return ""
+    # Taichi's own types have no readable form.
+    known = not isinstance(annotation, type | str) and type(annotation).__module__.startswith(f"{runtime.name}.")
+    return _takes(annotation, runtime) if known else sendable(inspect.formatannotation(annotation))
+
+
 def _doc(value: Any) -> str | None:
     own = vars(value).get("__doc__") if inspect.isclass(value) else getattr(value, "__doc__", None)
-    return inspect.cleandoc(own)[:_MOST_DOC] if isinstance(own, str) and own.strip() else None
+    return sendable(inspect.cleandoc(own)[:_MOST_DOC]) if isinstance(own, str) and own.strip() else None
 
 
 def _meta(value: Any, runtime: TaichiRuntime) -> dict[str, Any]:

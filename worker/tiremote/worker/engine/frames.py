@@ -61,7 +61,8 @@ def without_colours(text: str) -> str:
 
 def poison_in(error: BaseException) -> str | None:
     """The line that says that the device is lost to this process, which must be replaced then; else None."""
-    for text in map(_text, _chain(error)):
+    # Taichi, PyTorch and CuPy all raise a RuntimeError; a user's ValueError may say whatever it likes.
+    for text in (_text(each) for each in _chain(error) if isinstance(each, RuntimeError)):
         if not _MEMORY.search(text):
             for line in text.splitlines():
                 if _POISON.search(line):

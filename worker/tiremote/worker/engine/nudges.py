@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from tiremote.worker.link import Page
 
-#: A signal that comes while Taichi's own code runs is tried again after this many seconds.
+#: A signal that comes before user code runs is tried again after this many seconds.
 _RETRY = 0.005
 
 
@@ -20,8 +21,9 @@ class Stopped(BaseException):
 class Nudges:
     """Turns SIGINT into `Stopped`, for the request that the front wrote into ``page``, and only in user code.
 
-    Anywhere else (in a compile, between two locks of a library) raising could leave things half done; there the
-    signal is tried again until user code runs, and the front kills when it has waited long enough.
+    Anywhere else (in a compile, between two locks of a library) raising could leave things half done: there the
+    nearest user code up the stack is traced, and stops at its first step. Where there is none yet the signal is tried
+    again. The front kills when it has waited long enough.
     """
 
     def __init__(self, page: Page, is_user_file: Callable[[str], bool]) -> None:
@@ -42,6 +44,7 @@ class Nudges:
         finally:
             self._key = 0
             signal.setitimer(signal.ITIMER_REAL, 0)
+            sys.settrace(None)
 
     def _is_meant(self) -> bool:
         return bool(self._key) and self._page.nudged == self._key
@@ -51,4 +54,20 @@ class Nudges:
             return
         if frame is not None and self._is_user_file(frame.f_code.co_filename):
             raise Stopped
-        signal.setitimer(signal.ITIMER_REAL, _RETRY)
+        while frame is not None and not self._is_user_file(frame.f_code.co_filename):
+            frame = frame.f_back
+        if frame is None:
+            signal.setitimer(signal.ITIMER_REAL, _RETRY)
+            return
+        frame.f_trace = self._stop
+        # A line of user code can loop for ever without reaching another.
+        frame.f_trace_opcodes = True
+        sys.settrace(_trace_nothing_new)
+
+    def _stop(self, _frame: FrameType, _event: str, _argument: object) -> None:
+        if self._is_meant():
+            raise Stopped
+
+
+def _trace_nothing_new(_frame: FrameType, _event: str, _argument: object) -> None:
+    """Frames that are entered from here on are not traced; without a function here those that are would not be."""

@@ -28,13 +28,15 @@ class EngineOutput:
         """From here on, what is printed belongs to request ``key``, if its client wants it."""
         if wanted or self._marked:
             for fd in (1, 2):
-                os.write(fd, marker(key if wanted else 0))
+                # A user's code may have closed it: then nothing comes that had to be told apart.
+                with contextlib.suppress(OSError):
+                    os.write(fd, marker(key if wanted else 0))
         self._marked = wanted
 
     def flush(self) -> None:
         """Everything that was printed is in the pipes afterwards."""
-        for stream in (sys.stdout, sys.stderr):
-            # A user's source may have closed or replaced them.
+        for name in ("stdout", "stderr"):
+            # A user's source may have closed, replaced or deleted them.
             with contextlib.suppress(Exception):
-                stream.flush()
+                getattr(sys, name).flush()
         self._libc.fflush(None)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
-import logging
 import os
 import signal
 import socket
 import sys
+import threading
 import traceback
-from typing import Any
+import warnings
+from typing import Any, TextIO
 
 from tiremote.protocol.codec import read_header, request_from_header
 from tiremote.protocol.error_wire import error_to_wire
@@ -17,17 +17,14 @@ from tiremote.protocol.errors import EngineCrashed, InternalError, Interrupted, 
 from tiremote.protocol.messages import EngineRequest
 from tiremote.protocol.packing import pack
 from tiremote.protocol.results import EngineInfo, Limits
-from tiremote.worker.engine.frames import poison_in, run_error
+from tiremote.worker.engine.frames import poison_in, run_error, without_colours
 from tiremote.worker.engine.nudges import Nudges, Stopped
+from tiremote.worker.engine.orphans import die_with
 from tiremote.worker.engine.output import EngineOutput
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.engine.service import Service
 from tiremote.worker.engine.source import source_of
 from tiremote.worker.link import Channel, Done, Exit, Load, Open, Page, Prepare, Ready, Warned, Work
-
-_log = logging.getLogger(__name__)
-
-_PR_SET_PDEATHSIG = 1
 
 
 class EngineProcess:
@@ -41,6 +38,22 @@ class EngineProcess:
         self._nudges = Nudges(page, lambda file: source_of(file) is not None)
         self._service: Service | None = None
         self._options: dict[str, Any] | None = None
+        self._is_copy = False
+        #: Who forks, where that is a process's main thread.
+        self._forking: int | None = None
+
+    def be_forked(self) -> None:
+        """Before the user's code forks."""
+        process = os.getpid()
+        # The kernel takes the end of the thread that forked for the end of the parent.
+        self._forking = process if threading.current_thread() is threading.main_thread() else None
+
+    def be_copy(self) -> None:
+        """In a process that the user's code forked: the link is its parent's alone, whose death shows in its end."""
+        if self._forking is not None:
+            die_with(self._forking)
+        self._is_copy = True
+        self._channel.close()
 
     def run(self) -> None:
         """Returns when the front says so, or has closed the link."""
@@ -97,11 +110,13 @@ class EngineProcess:
             if not isinstance(request, EngineRequest):
                 raise AssertionError(f"the front keeps {request.op} to itself")
             self._output.begin(message.key, wanted=request.events)
-            with self._runtime.guard_init() as warnings, self._nudges.stoppable(message.key):
-                result = service.serve(request)
-            for text in warnings:
-                self._channel.send(Warned(key=message.key, text=text))
-            return result
+            told: list[str] = []
+            try:
+                with self._runtime.guard_init() as told, self._nudges.stoppable(message.key):
+                    return service.serve(request)
+            finally:
+                for text in told:
+                    self._channel.send(Warned(key=message.key, text=text))
 
         self._answer(message.key, serve)
 
@@ -114,7 +129,7 @@ class EngineProcess:
         """Serves and sends exactly one `Done`, whatever happens."""
         service = self._the_service()
         buffers: list[Any] = []
-        poisoned = None
+        poisoned = fault = None
         try:
             body = pack(serve(), buffers)
             ok = True
@@ -122,11 +137,17 @@ class EngineProcess:
             poison = poison_in(error)
             poisoned = None if poison is None else f"lost its device ({poison})"
             buffers = []
-            body = _packed(self._typed(error))
+            told = self._typed(error)
+            if isinstance(told, InternalError):
+                fault = "".join(traceback.format_exception(error))
+            body = _packed(told)
             ok = False
             # Whatever was left half done must not spoil the next request.
             self._runtime.leave_kernel()
         self._output.flush()
+        if self._is_copy:
+            # The user's function has returned in a fork as well: that is no second engine.
+            os._exit(0 if ok else 1)
         done = Done(
             key=key,
             ok=ok,
@@ -135,12 +156,16 @@ class EngineProcess:
             launch=service.launch_seconds,
             changes=service.changes(),
             poisoned=poisoned,
+            fault=fault,
         )
         try:
             self._channel.send(done, buffers)
         except TiremoteError as error:
             # No memory for the result's segment: nothing of it was sent.
             self._channel.send(Done(key=key, ok=False, body=_packed(error), changes=service.changes()))
+        if poisoned is not None:
+            # The requests that wait in the link are for the next engine: none of them may begin here.
+            os._exit(1)
 
     def _typed(self, error: BaseException) -> TiremoteError:
         if isinstance(error, Stopped | KeyboardInterrupt):
@@ -150,8 +175,7 @@ class EngineProcess:
         try:
             return run_error(error, self._runtime)
         except Exception:
-            # A fault of ours: the log has it, the user gets a line.
-            print("".join(traceback.format_exception(error)), file=sys.__stderr__)
+            # A fault of ours: the log gets the stack, the user a line.
             return InternalError(f"{type(error).__name__} inside the worker: {error}; see the worker's log")
 
 
@@ -159,21 +183,30 @@ def _packed(error: TiremoteError) -> bytes:
     return pack(list(error_to_wire(error)), [])
 
 
-def die_with(front: int) -> None:
-    """Has the kernel end this process when the front ends, also while a kernel of Taichi's runs and holds the GIL."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != front:
-        # It ended before the wish was heard.
-        os._exit(1)
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,  # noqa: ARG001 (the name is that of `warnings.showwarning`)
+) -> None:
+    """A warning of user code, in the user's own lines."""
+    source = source_of(filename)
+    where = f"line {lineno} of {source.unit!r}: " if source is not None else ""
+    text = " ".join(without_colours(str(message)).split())
+    print(f"{where}{category.__name__}: {text}", file=file or sys.stderr)
 
 
 def main(argv: list[str]) -> None:
     """``python -m tiremote.worker.engine LINK PAGE RUNTIME``: two descriptors and a name, from the front."""
     link, page, runtime = int(argv[0]), int(argv[1]), argv[2]
-    die_with(int(os.environ["TIREMOTE_FRONT"]))
     engine = EngineProcess(Channel(socket.socket(fileno=link)), Page(page), TaichiRuntime(runtime), EngineOutput())
     os.close(page)
+    # Nothing that the user's code starts may keep the link open: the front would not see this process die.
+    os.set_inheritable(link, False)
+    os.register_at_fork(before=engine.be_forked, after_in_child=engine.be_copy)
+    warnings.showwarning = _show_warning
     # Taichi turns a crash into pages of its own stack; the front tells the signal.
     for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL):
         signal.signal(number, signal.SIG_DFL)

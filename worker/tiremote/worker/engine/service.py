@@ -152,12 +152,8 @@ class Service:
     # ------------------------------------------------------------ arrays
 
     def _put(self, request: Put) -> ArrayResult:
-        if (request.array is None) == (request.source is None):
-            raise ProtocolError("op put takes an array or a source, one of them")
-        data = request.array.view() if request.array is not None else self._read(request.source)
+        data = self._given(request)
         if request.target is None:
-            if request.region is not None or request.flat is not None:
-                raise ProtocolError("op put takes a region or a flat range only with a target")
             made = self._arrays.create_ndarray(self._dtype_of(data), data.shape)
             self._arrays.write(made, data)
             return ArrayResult(holding=self._keep(made, request.label))
@@ -165,10 +161,12 @@ class Service:
         self._arrays.write(target, data, request.region, request.flat, cast=request.cast)
         return ArrayResult(holding=None)
 
-    def _read(self, source: Ref | None) -> np.ndarray:
-        if source is None:
-            raise ProtocolError("op put takes an array or a source, one of them")
-        return self._arrays.read(self._resolve(source))
+    def _given(self, request: Put) -> np.ndarray:
+        if request.array is not None:
+            return request.array.view()
+        if request.source is None:
+            raise AssertionError("a put has an array or a source")
+        return self._arrays.read(self._resolve(request.source))
 
     def _dtype_of(self, data: np.ndarray) -> str:
         return self._arrays.meta(data).dtype
@@ -186,14 +184,11 @@ class Service:
         return ArrayResult(holding=self._keep(made, request.label))
 
     def _make(self, request: Alloc) -> Any:
-        if request.kind == "ndarray":
-            make: Callable[..., Any] = self._arrays.create_ndarray
-        elif request.kind == "field":
-            make = self._arrays.create_field
-        elif request.kind == "array":
-            make = self._arrays.create_host_array
-        else:
-            raise ProtocolError(f"op alloc makes an 'ndarray', a 'field' or an 'array', not {request.kind!r}")
+        make: Callable[..., Any] = {
+            "ndarray": self._arrays.create_ndarray,
+            "field": self._arrays.create_field,
+            "array": self._arrays.create_host_array,
+        }[request.kind]
         return make(request.dtype, request.shape, request.element_shape, request.needs_grad)
 
     def _fill(self, target: Any, request: Alloc) -> None:
@@ -201,8 +196,6 @@ class Service:
 
     def _fetch(self, request: Fetch) -> FetchResult:
         target = self._resolve(request.target)
-        if request.form not in ("array", "summary", "handle"):
-            raise ProtocolError(f"op fetch has the forms 'array', 'summary' and 'handle', not {request.form!r}")
         if request.form == "handle":
             holding = self._keep(target, str(request.target) if isinstance(request.target, Name) else None)
             return FetchResult(handle=holding.handle)
@@ -223,18 +216,18 @@ class Service:
             size = max(request.flat[1] - request.flat[0], 0) * self._arrays.meta(target).itemsize
         if size > limit:
             raise PayloadTooLarge(
-                f"{_shown(request.target, target)} has {size} bytes, at most {limit} go in one answer: "
-                "fetch flat ranges",
+                f"{_shown(request.target, target)} has {size} bytes, "
+                f"at most {limit} go in one answer: fetch flat ranges",
                 size=size,
                 limit=limit,
             )
 
     def _cleanup(self, request: Cleanup) -> CleanupResult:
         units: list[str] = []
-        targets: list[Handle] = []
+        targets: dict[str, Handle] = {}
         if request.everything:
             units = list(self._loader)
-            targets = self._holdings.all()
+            targets = {handle.id: handle for handle in self._holdings.all()}
         elif request.unit is not None:
             self._loader[request.unit]  # raises where there is none, before anything is dropped
             units = [request.unit]
@@ -242,9 +235,10 @@ class Service:
             if not isinstance(ref, Handle):
                 raise ProtocolError(f"op cleanup drops handles and units; {ref} goes with its unit")
             self._holdings.value(ref)
-            targets.append(ref)
+            # One that is named twice, or with everything, goes once.
+            targets[ref.id] = ref
         nbytes = 0
-        for handle in targets:
+        for handle in targets.values():
             held = self._holdings.drop(handle)
             nbytes += held.holding.nbytes
             self._dropped.append(handle.id)
@@ -254,7 +248,7 @@ class Service:
             self._loaded.pop(unit, None)
             self._dropped_units.append(unit)
         self._runtime.collect()
-        return CleanupResult(units=tuple(units), handles=tuple(one.id for one in targets), nbytes=nbytes)
+        return CleanupResult(units=tuple(units), handles=tuple(targets), nbytes=nbytes)
 
     # ------------------------------------------------------------ values
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
+import logging
 import os
+import socket as unix
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,6 +16,8 @@ import zmq.auth
 from zmq.auth.thread import ThreadAuthenticator
 
 from tiremote.protocol.errors import Refused
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,13 +60,60 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
+def ipc_path(address: str) -> Path:
+    """The file of an ``ipc://`` address."""
+    return Path(address.removeprefix("ipc://"))
+
+
+def _is_served(path: Path) -> bool:
+    with unix.socket(unix.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
+class AuthorizedKeys:
+    """The public keys in a folder, as ZeroMQ's authenticator asks for them: looked at anew by each handshake.
+
+    So a key that is added is admitted from then on, and one that is removed no longer; connections stay.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        #: Path, time and size of a file to the key in it: only what changed is read.
+        self._known: dict[tuple[Path, int, int], bytes | None] = {}
+
+    def callback(self, _domain: str, key: bytes) -> bool:
+        """Whether the key (in Z85) lies in the folder."""
+        self._known = {stamp: self._known.get(stamp) or _public_key(stamp[0]) for stamp in self._stamps()}
+        return key in self._known.values()
+
+    def _stamps(self) -> list[tuple[Path, int, int]]:
+        stamps = []
+        for path in self._folder.glob("*.key"):
+            with contextlib.suppress(OSError):
+                facts = path.stat()
+                stamps.append((path, facts.st_mtime_ns, facts.st_size))
+        return stamps
+
+
+def _public_key(path: Path) -> bytes | None:
+    try:
+        return zmq.auth.load_certificate(path)[0]
+    except (OSError, ValueError) as error:
+        _log.warning("no client's key in %s: %s", path, error)
+        return None
+
+
 def start_authenticator(context: zmq.Context[zmq.Socket[bytes]], curve: Curve) -> ThreadAuthenticator:
-    """Admits the keys in the folder and nobody else; the folder is read again by each handshake."""
+    """Admits the keys in the folder and nobody else."""
     if not curve.authorized.is_dir():
         raise Refused(f"no folder of authorised clients at {curve.authorized}: put their .key files there")
     authenticator = ThreadAuthenticator(context)
     authenticator.start()
-    authenticator.configure_curve(domain="*", location=str(curve.authorized))
+    authenticator.configure_curve_callback(domain="*", credentials_provider=AuthorizedKeys(curve.authorized))
     return authenticator
 
 
@@ -81,6 +133,9 @@ def secure(socket: zmq.Socket[bytes], curve: Curve) -> None:
 
 def bind(socket: zmq.Socket[bytes], address: str) -> str:
     """Binds and returns the real address. Raises `Refused` where that is not possible."""
+    if address.startswith("ipc://") and _is_served(ipc_path(address)):
+        # ZeroMQ would take the other's file away without a word.
+        raise Refused(f"cannot listen on {address}: somebody does already: is another worker running there?")
     # An ipc socket file belongs to this user alone, from the moment it is there.
     mask = os.umask(0o177)
     try:

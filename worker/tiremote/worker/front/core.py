@@ -14,6 +14,7 @@ from typing import Any
 
 from tiremote.protocol.codec import check_buffers, encode, id_in, read_header, request_from_header
 from tiremote.protocol.errors import (
+    InternalError,
     Interrupted,
     PayloadTooLarge,
     Refused,
@@ -47,12 +48,14 @@ from tiremote.protocol.results import (
     HistoryResult,
     InterruptResult,
     Pong,
+    SessionLine,
+    SessionStatus,
     WorkerStatus,
 )
 from tiremote.worker.front.answers import Answers
 from tiremote.worker.front.effects import Effect, Route, Stop
 from tiremote.worker.front.output import Output, Stream
-from tiremote.worker.front.reports import description, session_status
+from tiremote.worker.front.reports import description, session_line, session_status
 from tiremote.worker.front.scheduler import Scheduler, describe
 from tiremote.worker.front.session_table import SessionTable
 from tiremote.worker.front.sessions import Job, Seat, Session, Unit
@@ -67,9 +70,8 @@ WORKER_VERSION = package_version("tiremote")
 class Front:
     """Sans-IO. Feed it through the ``on_...`` methods and `tick`, then carry out what `take` returns.
 
-    ``memory_of(pid)`` tells a process's resident bytes, ``begun_by(engine)`` the job that it began last,
-    ``undelivered(session)`` the bytes of answers that its clients have not taken yet. ``user`` is the client's public
-    key under CURVE, else "".
+    ``memory_of(pid)`` tells a process's resident bytes; ``begun_by``, ``undelivered`` and ``pass_over`` are the
+    `Scheduler`'s. ``user`` is the client's public key under CURVE, else "".
     """
 
     def __init__(
@@ -80,12 +82,13 @@ class Front:
         memory_of: Callable[[int], int | None],
         begun_by: Callable[[int], int],
         undelivered: Callable[[str], int],
+        pass_over: Callable[[int, int], None],
     ) -> None:
         self._settings = settings
         self._memory_of = memory_of
         self._started = now
         self._answers = Answers()
-        self.scheduler = Scheduler(settings, self._answers, self._on_open, begun_by, undelivered)
+        self.scheduler = Scheduler(settings, self._answers, self._on_open, begun_by, undelivered, pass_over)
         self._sessions = SessionTable(settings, self.scheduler.release)
         self._requests = 0
         self._dropped = 0
@@ -120,6 +123,11 @@ class Front:
             self._on_request(route, user, request_from_header(header), frames, nbytes, now)
         except TiremoteError as error:
             self._answers.fail(route, id_in(frames[0], self._settings.limits), error)
+        except Exception as error:
+            # A fault of ours: whoever met it hears of it, and everybody else's sessions stay.
+            _log.exception("a message could not be handled")
+            told = InternalError(f"{type(error).__name__} inside the worker: {error}; see the worker's log")
+            self._answers.fail(route, id_in(frames[0], self._settings.limits), told)
 
     def _on_request(
         self, route: Route, user: str, request: Request, frames: Sequence[Any], nbytes: int, now: float
@@ -131,7 +139,9 @@ class Front:
         if isinstance(request, Ping):
             self._answers.ok(route, request.id, self._pong(route, request, seat))
         elif isinstance(request, Status):
-            self._answers.ok(route, request.id, self._status(seat, now))
+            self._answers.ok(route, request.id, self._status(seat, user, now))
+        elif seat is None and isinstance(request, Bye):
+            self._answers.ok(route, request.id, self._end_listed(request, user, now))
         elif seat is None:
             raise Unauthorized(f"op {request.op} needs the token that hello gave")
         elif isinstance(request, EngineRequest):
@@ -175,11 +185,11 @@ class Front:
         limits = self._settings.limits
         if self._drain_until is not None:
             raise Refused("the worker is shutting down and takes no new work")
-        source = getattr(request, "source", None)
-        if isinstance(source, str) and len(source) > limits.source_bytes:
+        size = len(request.source.encode()) if isinstance(request, Compile) else 0
+        if size > limits.source_bytes:
             raise PayloadTooLarge(
-                f"a source of {len(source)} characters came, at most {limits.source_bytes} are taken",
-                size=len(source),
+                f"a source of {size} bytes came, at most {limits.source_bytes} are taken",
+                size=size,
                 limit=limits.source_bytes,
             )
         if session.queued_bytes + nbytes > limits.session_bytes:
@@ -249,7 +259,17 @@ class Front:
         if request.end:
             self._sessions.end(session, now)
             return ByeResult(session_ended=True)
+        # It has all its answers and counts as gone, until its token is heard again.
+        seat.record.forget()
+        seat.last_seen = float("-inf")
         return ByeResult(lease=session.lease)
+
+    def _end_listed(self, request: Bye, user: str, now: float) -> ByeResult:
+        """Ends a session from outside: one whose client is gone and took the token with it."""
+        if not request.end or request.session is None:
+            raise Unauthorized("op bye needs the token that hello gave, or end and the session to be ended")
+        self._sessions.end(self._sessions.listed(request.session, user), now)
+        return ByeResult(session_ended=True)
 
     # ------------------------------------------------------------ answered at once
 
@@ -266,7 +286,7 @@ class Front:
                 job.route = route
         return Pong(missing=tuple(missing))
 
-    def _status(self, seat: Seat | None, now: float) -> WorkerStatus:
+    def _status(self, seat: Seat | None, user: str, now: float) -> WorkerStatus:
         scheduler = self.scheduler
         return WorkerStatus(
             pid=os.getpid(),
@@ -278,12 +298,16 @@ class Front:
             requests=self._requests,
             dropped=self._dropped,
             crashes=scheduler.crashes,
-            session=None
-            if seat is None
-            else session_status(
-                seat.session, scheduler.begun(seat.session), now, self._settings.attached, self._memory_of
-            ),
+            session=None if seat is None else self._session_status(seat.session, now),
+            listed=() if seat else tuple(self._session_line(each, now) for each in self._sessions.of(user)),
         )
+
+    def _session_status(self, session: Session, now: float) -> SessionStatus:
+        begun = self.scheduler.begun(session)
+        return session_status(session, begun, now, self._settings.attached, self._memory_of)
+
+    def _session_line(self, session: Session, now: float) -> SessionLine:
+        return session_line(session, self._session_status(session, now), now)
 
     def _describe(self, _request: Describe, seat: Seat, _now: float) -> Description:
         return description(seat.session)
@@ -298,6 +322,7 @@ class Front:
         if request.request is not None:
             job = seat.jobs.get(request.request)
         if job is None:
+            self.scheduler.stop_loading(seat.session)
             return InterruptResult()
         error = Interrupted(f"{describe(job)} was interrupted")
         if not self.scheduler.withdraw(job, error):

@@ -50,14 +50,6 @@ class Nudge:
 
 
 @dataclass(frozen=True, slots=True)
-class Withdraw:
-    """Have the engine pass over the request ``key``, which it was sent and has not begun."""
-
-    engine: int
-    key: int
-
-
-@dataclass(frozen=True, slots=True)
 class Kill:
     """End the engine process at once."""
 
@@ -69,4 +61,4 @@ class Stop:
     """The worker is done: every engine has been told, nothing runs any more."""
 
 
-Effect = Send | Spawn | ToEngine | Nudge | Withdraw | Kill | Stop
+Effect = Send | Spawn | ToEngine | Nudge | Kill | Stop

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable
+from queue import SimpleQueue
 
 import psutil
 import zmq
@@ -16,7 +19,7 @@ from tiremote.protocol.error_wire import error_to_wire
 from tiremote.protocol.errors import OutOfMemory
 from tiremote.protocol.packing import pack
 from tiremote.worker.front.core import Front
-from tiremote.worker.front.effects import Kill, Nudge, Send, Spawn, Stop, ToEngine, Withdraw
+from tiremote.worker.front.effects import Kill, Nudge, Send, Spawn, Stop, ToEngine
 from tiremote.worker.front.processes import EngineProcess
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.link import Done, Work
@@ -28,6 +31,9 @@ _TRACKED_BYTES = zmq.COPY_THRESHOLD
 
 #: Messages taken from clients before the engines are looked at again.
 _BURST = 64
+
+#: Seconds after which the time is looked at again, however late the next thing is due: poll takes no larger numbers.
+_LONGEST_WAIT = 3600.0
 
 
 class Loop:
@@ -59,10 +65,18 @@ class Loop:
         #: Descriptor to the engine that it belongs to.
         self._owners: dict[int, EngineProcess] = {}
         self._running = True
+        #: Engines that have been waited for: their number, exit code, and the request that they began last.
+        self._dead: SimpleQueue[tuple[int, int, int]] = SimpleQueue()
+        self._wake, self._woken = socket.socketpair()
         #: Large answers that ZeroMQ has not sent on yet, for each session.
         self._unsent: dict[str, list[tuple[zmq.MessageTracker, int]]] = {}
         self._front = Front(
-            settings, now=clock(), memory_of=_memory_of, begun_by=self._begun_by, undelivered=self._undelivered
+            settings,
+            now=clock(),
+            memory_of=_memory_of,
+            begun_by=self._begun_by,
+            undelivered=self._undelivered,
+            pass_over=self._pass_over,
         )
 
     def run(self) -> None:
@@ -70,21 +84,28 @@ class Loop:
         self._poller.register(self._router, zmq.POLLIN)
         if self._lifeline is not None:
             self._poller.register(self._lifeline, zmq.POLLIN)
-        wakeup, restore = self._catch_signals()
-        self._poller.register(wakeup, zmq.POLLIN)
+        self._poller.register(self._woken, zmq.POLLIN)
+        restore = self._catch_signals()
         try:
             self._carry_out()
             while self._running:
-                self._step(wakeup)
+                self._step()
         finally:
             restore()
             for engine in list(self._engines.values()):
                 engine.kill()
                 engine.close()
+                engine.wait()
+            self._wake.close()
+            self._woken.close()
 
     def _begun_by(self, number: int) -> int:
         engine = self._engines.get(number)
         return 0 if engine is None else engine.begun
+
+    def _pass_over(self, number: int, key: int) -> None:
+        if number in self._engines:
+            self._engines[number].withdraw(key)
 
     def _undelivered(self, session: str) -> int:
         waiting = [(tracker, size) for tracker, size in self._unsent.get(session, ()) if not tracker.done]
@@ -94,14 +115,12 @@ class Loop:
             self._unsent.pop(session, None)
         return sum(size for _, size in waiting)
 
-    def _step(self, wakeup: socket.socket) -> None:
+    def _step(self) -> None:
         ready = dict(self._poller.poll(self._patience()))
         if self._router in ready:
             self._read_clients()
-        if wakeup.fileno() in ready:
-            for number in wakeup.recv(64):
-                _log.info("%s: draining", signal.Signals(number).name)
-                self._front.drain(self._clock())
+        if self._woken.fileno() in ready:
+            self._read_wakes()
         if self._lifeline is not None and self._lifeline in ready:
             self._read_lifeline()
         for fd in ready:
@@ -115,7 +134,7 @@ class Loop:
         now = self._clock()
         due = self._front.next_deadline(now)
         # ZeroMQ counts whole milliseconds: rounding down would poll in circles until the time has come.
-        return None if due is None else int(max(0.0, due - now) * 1000) + 1
+        return None if due is None else int(min(max(0.0, due - now), _LONGEST_WAIT) * 1000) + 1
 
     def _say_ready(self) -> None:
         pool = self._front.scheduler.pool
@@ -127,21 +146,18 @@ class Loop:
         elif pool.unprepared is not None:
             raise pool.unprepared
 
-    def _catch_signals(self) -> tuple[socket.socket, Callable[[], None]]:
-        ours, theirs = socket.socketpair()
-        for sock in (ours, theirs):
+    def _catch_signals(self) -> Callable[[], None]:
+        for sock in (self._wake, self._woken):
             sock.setblocking(False)
         before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
-        old = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+        old = signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
 
         def restore() -> None:
             signal.set_wakeup_fd(old)
             for number, handler in before.items():
                 signal.signal(number, handler)
-            ours.close()
-            theirs.close()
 
-        return ours, restore
+        return restore
 
     # ------------------------------------------------------------ reading
 
@@ -154,6 +170,15 @@ class Loop:
             user = str(identity.get("User-Id")) if self._curve else ""
             self._front.on_client(identity.bytes, user, [frame.buffer for frame in frames], self._clock())
             self._carry_out()
+
+    def _read_wakes(self) -> None:
+        """Signals by their number, and 0 for each engine that has been waited for."""
+        for number in self._woken.recv(4096):
+            if number:
+                _log.info("%s: draining", signal.Signals(number).name)
+                self._front.drain(self._clock())
+        while not self._dead.empty():
+            self._front.on_exit(*self._dead.get(), self._clock())
 
     def _read_lifeline(self) -> None:
         if self._lifeline is not None and not os.read(self._lifeline, 4096):
@@ -181,12 +206,17 @@ class Loop:
             del self._owners[fd]
 
     def _read_engine(self, engine: EngineProcess) -> bool:
-        messages, alive = engine.channel.read()
-        for message, buffers in messages:
-            # What was printed before a message has to be told before it: the engine flushed first.
-            for fd in list(engine.pipes):
-                self._read_output(engine, fd)
-            self._front.on_engine(engine.number, message, buffers, self._clock())
+        try:
+            messages, alive = engine.channel.read()
+            for message, buffers in messages:
+                # What was printed before a message has to be told before it: the engine flushed first.
+                for fd in list(engine.pipes):
+                    self._read_output(engine, fd)
+                self._front.on_engine(engine.number, message, buffers, self._clock())
+        except Exception:
+            # A user's code can write to every descriptor of its process, or there is no room for what came.
+            _log.exception("engine %s (pid %s) says what is not understood: it is ended", engine.number, engine.pid)
+            return False
         return alive
 
     def _bury(self, engine: EngineProcess) -> None:
@@ -199,7 +229,16 @@ class Loop:
             del self._owners[fd]
         del self._engines[engine.number]
         begun = engine.begun
-        self._front.on_exit(engine.number, engine.close(), begun, self._clock())
+        engine.close()
+
+        def reap() -> None:
+            self._dead.put((engine.number, engine.wait(), begun))
+            # A full socket wakes the loop as well.
+            with contextlib.suppress(OSError):
+                self._wake.send(b"\0")
+
+        # Not here: a GPU's driver may take its time to let a process go, and everybody else would wait.
+        threading.Thread(target=reap, name=f"reap engine {engine.number}", daemon=True).start()
 
     # ------------------------------------------------------------ doing
 
@@ -216,9 +255,6 @@ class Loop:
                     case Nudge(number, key):
                         if number in self._engines:
                             self._engines[number].nudge(key)
-                    case Withdraw(number, key):
-                        if number in self._engines:
-                            self._engines[number].withdraw(key)
                     case Kill(number):
                         if number in self._engines:
                             self._engines[number].kill()
@@ -240,7 +276,12 @@ class Loop:
             self._unsent.setdefault(effect.session, []).append((tracker, size))
 
     def _spawn(self, number: int) -> None:
-        engine = EngineProcess(number, self._runtime)
+        try:
+            engine = EngineProcess(number, self._runtime)
+        except OSError as error:
+            _log.warning("engine %s could not be started: %s", number, error)
+            self._front.on_exit(number, 1, 0, self._clock())
+            return
         self._engines[number] = engine
         for fd in [engine.channel.fileno(), *engine.pipes]:
             self._owners[fd] = engine
@@ -272,5 +313,5 @@ class Loop:
 def _memory_of(pid: int) -> int | None:
     try:
         return int(psutil.Process(pid).memory_info().rss)
-    except psutil.Error:
+    except (psutil.Error, OSError):
         return None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 
 from tiremote.worker.front.output import Demultiplexer, Stream
 from tiremote.worker.link import Page, make_link
@@ -36,7 +38,8 @@ class EngineProcess:
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     pass_fds=[theirs.fileno(), page.fileno()],
-                    # A Ctrl-C in the worker's terminal is for the front, which drains.
+                    # A Ctrl-C in the worker's terminal is for the front, which drains. And a group of its own, to
+                    # be killed with.
                     start_new_session=True,
                     env={**os.environ, "PYTHONUNBUFFERED": "1", "TIREMOTE_FRONT": str(os.getpid())},
                 )  # fmt: skip
@@ -57,7 +60,7 @@ class EngineProcess:
     def nudge(self, key: int) -> None:
         """Asks the user's code of request ``key`` to stop."""
         self._page.nudged = key
-        self._signal(signal.SIGINT)
+        self._signal(os.kill, signal.SIGINT)
 
     def withdraw(self, key: int) -> None:
         """Has the engine pass over a request that it has not begun."""
@@ -65,12 +68,14 @@ class EngineProcess:
         self._withdrawn += 1
 
     def kill(self) -> None:
-        """Ends the process at once."""
-        self._signal(signal.SIGKILL)
+        """Ends the process at once, with every process that its user's code started."""
+        self._signal(os.killpg, signal.SIGKILL)
 
-    def _signal(self, number: signal.Signals) -> None:
-        # Popen knows whether the process was waited for: a pid that is somebody else's by now is never signalled.
-        self.process.send_signal(number)
+    def _signal(self, send: Callable[[int, int], None], number: signal.Signals) -> None:
+        # Only `close` waits for the process: until then its pid, and its group's, are nobody else's.
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                send(self.pid, number)
 
     def read_output(self, fd: int) -> list[tuple[Stream, int, bytes]]:
         """(stream, key of the request, bytes) of what was printed there since; forgets the pipe at its end.
@@ -96,12 +101,15 @@ class EngineProcess:
         """The key of the request that it began last."""
         return self._page.begun
 
-    def close(self) -> int:
-        """Lets go of everything once the process is dead; its exit code, negative for a signal."""
+    def close(self) -> None:
+        """Lets go of everything but the process itself."""
         self.channel.close()
         for pipe in (self.process.stdout, self.process.stderr):
             if pipe is not None:
                 pipe.close()
         self.pipes.clear()
         self._page.close()
+
+    def wait(self) -> int:
+        """Waits for the end of the process, which a GPU's driver can hold up; its exit code, negative for a signal."""
         return self.process.wait()

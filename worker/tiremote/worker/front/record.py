@@ -40,5 +40,15 @@ class Record:
             oldest, (_, freed) = self._answers.popitem(last=False)
             self._bytes -= freed
             self._forgotten[oldest] = None
+        self._bound_ids()
+
+    def forget(self) -> None:
+        """Keeps the ids of all answers and none of their bytes: the client has said that it has them."""
+        self._forgotten.update(dict.fromkeys(self._answers))
+        self._answers.clear()
+        self._bytes = 0
+        self._bound_ids()
+
+    def _bound_ids(self) -> None:
         while len(self._forgotten) > self._max_ids:
             self._forgotten.popitem(last=False)

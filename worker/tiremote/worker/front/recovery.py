@@ -46,8 +46,30 @@ class Recovery:
                     session.units[holding.unit].holding = holding
         elif not done.ok:
             _, text, _ = unpack(done.body)
-            self.give_up(session, name, f"it could not be loaded again: {text}")
+            engine.unloaded[name] = f"it could not be loaded again: {text}"
+        if not engine.loading and engine.unloaded:
+            self._try_again(engine, session)
         self.console(session, now)
+
+    def _try_again(self, engine: Engine, session: Session) -> None:
+        # A unit may use one that was replaced since, and stands behind it now: with that one there it loads.
+        unloaded, engine.unloaded = engine.unloaded, {}
+        if not engine.loads_again and len(unloaded) < len(session.units):
+            engine.loads_again = True
+            self.restore(engine, session)
+            return
+        for name, reason in unloaded.items():
+            self.give_up(session, name, reason)
+
+    def on_death(self, engine: Engine, session: Session, how: str) -> None:
+        """An engine died. Where that was at the same unit for the second time, the unit is what kills them."""
+        if not engine.loading:
+            session.suspect = None
+            return
+        unit = next(iter(engine.loading.values()))
+        if session.suspect == unit:
+            self.give_up(session, unit, f"the engine {how} while it was loaded again, twice")
+        session.suspect = unit
 
     def give_up(self, session: Session, unit: str, reason: str) -> None:
         """Forgets a unit that cannot be loaded again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tiremote.protocol.receipts import Description
-from tiremote.protocol.results import Running, SessionStatus
+from tiremote.protocol.results import Running, SessionLine, SessionStatus
 from tiremote.worker.front.scheduler import describe
 from tiremote.worker.front.sessions import Job, Session
 
@@ -42,6 +42,21 @@ def session_status(
         engine_pid=engine.pid if engine else None,
         engine_memory=memory_of(engine.pid) if engine and engine.pid else None,
         engine=engine.info if engine else None,
+    )
+
+
+def session_line(session: Session, status: SessionStatus, now: float) -> SessionLine:
+    """How a session is, for a list of them."""
+    return SessionLine(
+        id=session.id,
+        name=session.name,
+        state=status.state,
+        clients=status.clients,
+        unused=now - session.last_seen,
+        running=status.running,
+        units=status.units,
+        arrays=status.arrays,
+        array_bytes=status.array_bytes,
     )
 
 

@@ -18,7 +18,7 @@ from tiremote.protocol.errors import (
 from tiremote.protocol.packing import unpack
 from tiremote.protocol.receipts import Timing, UnitHolding
 from tiremote.worker.front.answers import Answers
-from tiremote.worker.front.effects import Nudge, Withdraw
+from tiremote.worker.front.effects import Nudge
 from tiremote.worker.front.history import UnitHistory
 from tiremote.worker.front.output import Stream
 from tiremote.worker.front.pool import EnginePool
@@ -35,6 +35,8 @@ class Scheduler:
 
     ``on_open(session, error)`` is called when a session's engine serves it, or never will. ``begun_by(number)`` is
     the key of the job that an engine began last, ``undelivered(session)`` the bytes that clients have not taken.
+    ``pass_over(number, key)`` has an engine pass over a job that it has not begun; the engine says what it begins
+    before it looks there, so that whoever asks ``begun_by`` afterwards knows.
     """
 
     def __init__(
@@ -44,12 +46,14 @@ class Scheduler:
         on_open: Callable[[Session, TiremoteError | None], None],
         begun_by: Callable[[int], int],
         undelivered: Callable[[str], int],
+        pass_over: Callable[[int, int], None],
     ) -> None:
         self._settings = settings
         self._answers = answers
         self._on_open = on_open
         self._begun_by = begun_by
         self._undelivered = undelivered
+        self._pass_over = pass_over
         self._keys = count(1)
         self.pool = EnginePool(settings, answers.effects)
         self._recovery = Recovery(self.pool, answers, settings.mourning, self.new_key)
@@ -96,10 +100,18 @@ class Scheduler:
             engine = session.engine
             if engine is None or job not in engine.inflight or self._begun_by(engine.number) >= job.key:
                 return False
+            self._pass_over(engine.number, job.key)
+            if self._begun_by(engine.number) >= job.key:
+                # It began meanwhile: it runs, or is answered as interrupted, and only the engine knows which.
+                return False
             job.withdrawn = True
-            self._answers.effects.append(Withdraw(engine.number, job.key))
         self._answers.job_failed(job, error)
         return True
+
+    def stop_loading(self, session: Session) -> None:
+        """Ends an engine that is still loading units again: one of them may never come to an end."""
+        if session.engine is not None and session.engine.loading:
+            self.pool.kill(session.engine)
 
     def begun(self, session: Session) -> Job | None:
         """The job that the session's engine has really begun and not answered."""
@@ -111,7 +123,7 @@ class Scheduler:
 
     def _pump(self, session: Session, now: float) -> None:
         engine = session.engine
-        if engine is None or engine.state != "serving":
+        if engine is None or engine.state != "serving" or engine.loading:
             return
         session.unread = False
         while session.queue and len(engine.inflight) < self._settings.window:
@@ -129,7 +141,8 @@ class Scheduler:
     def stop(self, job: Job, error: TiremoteError, now: float) -> None:
         """Stops the running job: first asks, then, when ``grace`` is over, kills."""
         engine = job.seat.session.engine
-        if job.stop is None and engine is not None:
+        # It may have lost its engine already, and wait for its answer: then there is nothing to stop.
+        if job.stop is None and engine is not None and job in engine.inflight:
             job.stop = Stopping(error=error, kill_at=now + self._settings.grace)
             self._answers.effects.append(Nudge(engine.number, job.key))
 
@@ -181,27 +194,32 @@ class Scheduler:
         self.pool.dismiss(engine, now, at_once=True)
 
     def _fail_waiting(self, session: Session, error: TiremoteError) -> None:
-        jobs = [mourned.job for mourned in session.mourning] + list(session.queue)
+        failed = [(mourned.job, mourned.error) for mourned in session.mourning]
+        failed += [(job, error) for job in session.queue]
         session.mourning.clear()
         session.queue.clear()
         session.queued_bytes = 0
-        for job in jobs:
-            self._answers.job_failed(job, error)
+        for job, reason in failed:
+            self._answers.job_failed(job, reason)
 
     def _on_done(self, engine: Engine, done: Done, buffers: list[Any], now: float) -> None:
         session = engine.session
         if session is None:
             return
-        if done.key in engine.loading:
-            self._recovery.on_loaded(engine, session, done, now)
-            return
-        job = self._inflight(engine.number, done.key)
-        if job is None:
-            return
+        if done.fault:
+            _log.error("session %s: a fault of this worker:\n%s", session.id, done.fault)
         if done.poisoned:
             # Nothing that this process says can be trusted any more; its death is handled in `on_exit`.
             engine.fate = done.poisoned
             self.pool.kill(engine)
+            return
+        if done.key in engine.loading:
+            self._recovery.on_loaded(engine, session, done, now)
+            # What waits starts to run when all is loaded again: so long its deadline does not count.
+            self._pump(session, now)
+            return
+        job = self._inflight(engine.number, done.key)
+        if job is None:
             return
         engine.inflight.remove(job)
         if engine.inflight and engine.inflight[0].started is None:
@@ -243,7 +261,8 @@ class Scheduler:
             self.pool.fill()
             return
         session.engine = None
-        self.crashes += 1
+        running = engine.inflight[0] if engine.inflight else None
+        self.crashes += running is None or running.stop is None
         how = engine.fate or ending(returncode)
         _log.warning("session %s: engine %s (pid %s) %s", session.id, number, engine.pid, how)
         if engine.state in ("starting", "opening"):
@@ -252,17 +271,15 @@ class Scheduler:
             self._fail_waiting(session, error)
             self._on_open(session, error)
             return
-        if engine.loading:
-            unit = next(iter(engine.loading.values()))
-            self._recovery.give_up(session, unit, f"the engine {how} while it was loaded again")
+        self._recovery.on_death(engine, session, how)
         self._bury(engine, session, how, returncode, begun, now)
         session.arrays.clear()
         self.pool.claim(session)
 
     def _bury(self, engine: Engine, session: Session, how: str, returncode: int, begun: int, now: float) -> None:
-        job = None
-        if engine.inflight and (engine.inflight[0].key == begun or engine.inflight[0].stop is not None):
-            job = engine.inflight.popleft()
+        lost = []
+        while engine.inflight and (engine.inflight[0].key <= begun or engine.inflight[0].stop is not None):
+            lost.append(engine.inflight.popleft())
         # These had not started: the next engine takes them, in the same order.
         for waiting in reversed(engine.inflight):
             if waiting.withdrawn:
@@ -270,14 +287,13 @@ class Scheduler:
             waiting.started = None
             session.queue.appendleft(waiting)
             session.queued_bytes += waiting.nbytes
-        if job is None:
-            return
-        error: TiremoteError = EngineCrashed(
-            f"the engine {how} during {describe(job)}", signal=None if engine.fate else signal_name(returncode)
-        )
-        if job.stop is not None:
-            error = job.stop.error
-        self._recovery.mourn(session, job, error, now)
+        for job in lost:
+            error: TiremoteError = EngineCrashed(
+                f"the engine {how} during {describe(job)}", signal=None if engine.fate else signal_name(returncode)
+            )
+            if job.stop is not None:
+                error = job.stop.error
+            self._recovery.mourn(session, job, error, now)
 
     # ------------------------------------------------------------ time
 
@@ -298,7 +314,9 @@ class Scheduler:
             if job.stop is not None:
                 if now >= job.stop.kill_at:
                     job.stop.kill_at = float("inf")
-                    self.pool.kill(engine)
+                    # Where the engine has begun the next one, the answer to this one is on its way.
+                    if self._begun_by(engine.number) <= job.key:
+                        self.pool.kill(engine)
             elif (due := _due(job)) is not None and now >= due:
                 seconds = job.request.deadline
                 self.stop(job, DeadlineExceeded(f"{describe(job)} ran longer than its deadline of {seconds} s",

@@ -54,6 +54,21 @@ class SessionTable:
         # Under CURVE each key has names of its own: another's session cannot be entered by guessing.
         return next((each for each in self._sessions.values() if each.name == name and each.owner == user), None)
 
+    def of(self, user: str) -> list[Session]:
+        """The sessions that a key may see."""
+        return [each for each in self._sessions.values() if each.owner == user]
+
+    def listed(self, session: str, user: str) -> Session:
+        """A session of that key by its id or name. Raises `UnknownName`."""
+        mine = self.of(user)
+        found = next((each for each in mine if session in (each.id, each.name)), None)
+        if found is None:
+            known = tuple(each.name or each.id for each in mine)
+            raise UnknownName(
+                f"there is no session {session!r}; there are {', '.join(known) or 'none'}", name=session, known=known
+            )
+        return found
+
     def make(self, request: Hello, user: str, now: float) -> Session:
         """A new session. Raises `Refused` where there are too many."""
         self._make_room(now)

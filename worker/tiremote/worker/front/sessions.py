@@ -83,6 +83,9 @@ class Engine:
     inflight: deque[Job] = field(default_factory=deque)
     #: Units being loaded again, in order, by the key of their `Load`.
     loading: OrderedDict[int, str] = field(default_factory=OrderedDict)
+    #: Those that could not be, and why, until all have been tried.
+    unloaded: dict[str, str] = field(default_factory=dict)
+    loads_again: bool = False
     #: Why the engine is about to go, where the front knows.
     fate: str | None = None
     kill_at: float | None = None
@@ -119,6 +122,8 @@ class Session:
     broken: dict[str, str] = field(default_factory=dict)
     welcomes: list[tuple[Route, Hello, Seat, bool]] = field(default_factory=list)
     mourning: list[Mourning] = field(default_factory=list)
+    #: The unit that the last engine died at while it was loaded again.
+    suspect: str | None = None
     #: Work waits because its clients do not take the answers they have.
     unread: bool = False
 
@@ -128,7 +133,7 @@ class Session:
 
     def is_awaited(self) -> bool:
         """Whether somebody waits for an answer of its engine."""
-        return bool(self.running() or self.queue or self.welcomes)
+        return bool(self.running() or self.queue or self.welcomes or self.mourning)
 
     def array_bytes(self) -> int:
         """Bytes of everything that is kept under a handle."""
