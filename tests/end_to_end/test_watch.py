@@ -214,9 +214,6 @@ def test_a_name_may_move_in_a_helper_and_its_user_at_once(gpu: Session, files: P
         assert gpu["sim"].step(10) == 11
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a module that the worker's Python finds, here in its folder, goes before a unit"
-)
 def test_a_helper_beside_a_local_worker_is_the_one_that_is_loaded(arch: str, files: Path) -> None:
     with watching(files, "sim.py", "helpers.py", "--arch", arch, "--call", "step(10)") as watch:
         watch.until("watching")

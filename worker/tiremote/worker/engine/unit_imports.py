@@ -1,13 +1,19 @@
 """Units that import one another: ``import_unit("helpers")``, ``import helpers``, ``from helpers import f``.
 
-The import statement finds a unit only where Python finds no module of that name, and only in the texts of units.
+The import statement finds a unit only in the texts of units, and where no installed module has that name: a file of
+that name in the folder that the worker was started in is most likely an older text of the unit.
 """
 
 from __future__ import annotations
 
 import builtins
+import contextlib
+import importlib.util
+import sys
+import sysconfig
 import types
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiremote.protocol.errors import UnknownName
@@ -15,6 +21,9 @@ from tiremote.worker.engine.unit import Unit
 
 if TYPE_CHECKING:
     from tiremote.worker.engine.unit import LoadedUnit
+
+#: Where installed packages lie.
+_INSTALLED = tuple(Path(sysconfig.get_path(kind)) for kind in ("purelib", "platlib"))
 
 #: A unit's id to the names that were taken from it; None among them stands for all.
 Imports = dict[str, set[str | None]]
@@ -49,20 +58,30 @@ class UnitImports:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> types.ModuleType:
-        try:
-            return __import__(name, globals, locals, fromlist or (), level)
-        except ModuleNotFoundError as error:
-            if level or error.name != name or not name.isidentifier():
-                raise
-            try:
+        if not level and name.isidentifier() and not _is_installed(name):
+            with contextlib.suppress(UnknownName):
                 found = self._other(name)
-            except UnknownName:
-                raise error from None
-            wanted: set[str | None] = {None} if not fromlist or "*" in fromlist else set(fromlist)
-            self.taken.setdefault(name, set()).update(wanted)
-            return found.module
+                wanted: set[str | None] = {None} if not fromlist or "*" in fromlist else set(fromlist)
+                self.taken.setdefault(name, set()).update(wanted)
+                return found.module
+        return builtins.__import__(name, globals, locals, fromlist or (), level)
 
     def _other(self, kernel_id: str) -> LoadedUnit:
         if kernel_id == self._importer:
             raise UnknownName(f"unit {kernel_id!r} cannot import itself", name=kernel_id)
         return self._find(kernel_id)
+
+
+def _is_installed(name: str) -> bool:
+    """Whether Python's own library or an installed package has a module of that name."""
+    if name in sys.stdlib_module_names or name in sys.builtin_module_names:
+        return True
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        # A module in the middle of its import, or one that replaced itself.
+        return name in sys.modules
+    if spec is None:
+        return False
+    places = [spec.origin] if spec.origin else list(spec.submodule_search_locations or ())
+    return any(Path(place).is_relative_to(folder) for place in places for folder in _INSTALLED)
