@@ -68,10 +68,12 @@ def test_its_end_is_told() -> None:
     told: list[str] = []
     done = threading.Event()
     worker.when_it_ends(lambda why: (told.append(why), done.set()))  # type: ignore[arg-type, return-value, func-returns-value]
+    assert worker.running
     assert worker._process.stdin is not None
     worker._process.stdin.write("\n")
     worker._process.stdin.flush()
     assert done.wait(30)
+    assert not worker.running
     worker.stop()
     assert "has ended" in told[0]
 

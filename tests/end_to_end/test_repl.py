@@ -210,8 +210,8 @@ def k(x: ti.types.ndarray(), b: ti.f32): pass
 """
     out = printed(worker, script)
     assert "k     1        k(x: ndarray, b: f32)\n" in out
-    assert "x     ndarray  float32  (3, 2)  24 bytes  " in out
-    assert "float32 (2,)\n[2. 3.]\n" in out
+    assert "x     ndarray  f32    (3, 2)  24 bytes  " in out
+    assert "f32 (2,)\n[2. 3.]\n" in out
     assert np.load(tmp_path / "column.npy").tolist() == [0.0, 2.0, 4.0]
     assert "dropped k, " in out
     assert "dropped x, 24 bytes came back\nNo kernel is loaded" in out

@@ -37,6 +37,7 @@ class LocalWorker:
         self._ready: str | None = None
         self._announced = threading.Event()
         self._on_end: Callable[[str], None] | None = None
+        self._ended = False
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -107,8 +108,8 @@ class LocalWorker:
 
     @property
     def running(self) -> bool:
-        """Whether the process is there."""
-        return self._process.poll() is None
+        """Whether the process is there, as far as its output tells: one that is about to end has closed that."""
+        return not self._ended and self._process.poll() is None
 
     def when_it_ends(self, tell: Callable[[str], None]) -> None:
         """``tell`` is called once, on another thread, when the process has closed its output, which is its end."""
@@ -142,6 +143,7 @@ class LocalWorker:
                 self._ready = matched[1]
                 self._announced.set()
         self._announced.set()
+        self._ended = True
         if self._on_end is not None:
             self._on_end(f"the local worker has ended{self._last_words()}; connect() starts another")
 
