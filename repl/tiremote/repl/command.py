@@ -150,7 +150,7 @@ def demo(url: str | None, **options: Any) -> None:
 @main.command()
 @_connection_options
 def status(url: str | None, **keys: Any) -> None:
-    """What a worker does (by default the one at tcp://127.0.0.1:5555). Opens no session there."""
+    """What a worker does and who uses it (tcp://127.0.0.1:5555 without a URL). Opens no session."""
     url = url or DEFAULT_ADDRESS
     from tiremote.protocol.errors import TiremoteError
     from tiremote.repl.status_text import status_text
@@ -165,6 +165,27 @@ def status(url: str | None, **keys: Any) -> None:
         _fail(str(error), _USAGE)
     except TiremoteError as error:
         _fail(f"{type(error).__name__}: {error}")
+
+
+@main.command()
+@click.argument("session")
+@_connection_options
+def end(session: str, url: str | None, **keys: Any) -> None:
+    """Ends a session by its name or id, as `tiremote status` lists them, with everything in it."""
+    url = url or DEFAULT_ADDRESS
+    from tiremote.protocol.errors import TiremoteError
+
+    _check_url(url)
+    _check_keys(url, **keys)
+    from tiremote.repl.ask_status import end_session
+
+    try:
+        end_session(url, session, **keys)
+    except ValueError as error:
+        _fail(str(error), _USAGE)
+    except TiremoteError as error:
+        _fail(f"{type(error).__name__}: {error}")
+    click.echo(f"session {session} has ended")
 
 
 @main.command(options_metavar="[OPTIONS]")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tiremote.protocol.results import EngineInfo, SessionStatus, WorkerStatus
+from tiremote.protocol.results import EngineInfo, SessionLine, SessionStatus, WorkerStatus
 from tiremote.repl.render import size_text, table
 
 
@@ -16,7 +16,18 @@ def status_text(status: WorkerStatus, address: str) -> str:
     ]
     if status.session is not None:
         rows += _session_rows(status.session)
+    rows += [("", _session_line(each)) for each in status.listed]
     return table(rows)
+
+
+def _session_line(session: SessionLine) -> str:
+    name = session.name or f"{session.id} (private)"
+    state = session.state
+    if session.running is not None:
+        state = f"{session.running.target} for {duration(session.running.seconds)}"
+    users = _count(session.clients, "client") if session.clients else f"no client for {duration(session.unused)}"
+    holds = f"{_count(session.units, 'unit')}, {_count(session.arrays, 'array')} of {size_text(session.array_bytes)}"
+    return f"{name}: {users}, {state}, {holds}"
 
 
 def engine_text(engine: EngineInfo | None) -> str:
@@ -41,7 +52,7 @@ def _session_rows(session: SessionStatus) -> list[tuple[str, str]]:
     state = session.state
     if session.running is not None:
         running = session.running
-        state = f"{running.op} {running.target} for {duration(running.seconds)}"
+        state = f"{running.target} for {duration(running.seconds)}"
     arrays = f"{_count(session.arrays, 'array')} of {size_text(session.array_bytes)}"
     memory = "" if session.engine_memory is None else f", its engine uses {size_text(session.engine_memory)}"
     return [
