@@ -44,12 +44,14 @@ def run_pytest(folder: Path, test: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_run_that_ends_what_it_starts_passes(tmp_path: Path) -> None:
+    """The check finds no fault with a test whose child process has ended."""
     done = run_pytest(tmp_path, TIDY)
     assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="shared memory has no folder here")
 def test_a_run_that_leaves_processes_memory_or_sockets_fails_and_names_them(tmp_path: Path) -> None:
+    """Passing tests do not hide what they leave behind: a run with leftovers fails, and a detached process is ended."""
     done = run_pytest(tmp_path, LITTERING)
     child, detached, memory = (tmp_path / "litter.txt").read_text().split()
     Path(memory).unlink()

@@ -36,22 +36,26 @@ def named(path: Path) -> str:
 
 @pytest.mark.parametrize("root", ROOTS)
 def test_no_root_holds_an_init_that_would_hide_the_other_two(root: str) -> None:
+    """No root claims the tiremote package for itself, so that all three can be installed side by side."""
     assert not (REPOSITORY / root / "__init__.py").exists()
     assert not (REPOSITORY / root / "tiremote" / "__init__.py").exists()
 
 
 def test_tiremote_is_a_namespace_over_all_its_roots(tmp_path: Path) -> None:
+    """Each package can be imported from anywhere, and tiremote itself has no file."""
     code = f"import importlib, tiremote; print(tiremote.__file__); [importlib.import_module(p) for p in {PACKAGES}]"
     assert python(code, tmp_path).strip() == "None"
 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_package_is_marked_as_typed(package: str, tmp_path: Path) -> None:
+    """Type checkers of users see our annotations, because py.typed is installed with each package."""
     folder = Path(python(f"import {package} as p; print(p.__path__[0])", tmp_path).strip())
     assert (folder / "py.typed").is_file()
 
 
 def test_modules_of_the_user_with_the_names_of_our_roots_never_shadow_ours(tmp_path: Path) -> None:
+    """A folder with its own worker.py or client.py does not break our imports."""
     for name in ("protocol", "worker", "client", "repl", "engine", "front"):
         (tmp_path / f"{name}.py").write_text("raise RuntimeError('the module of the user was imported')")
     python("; ".join(f"import {package}" for package in PACKAGES), tmp_path)
@@ -64,12 +68,14 @@ LAPTOP = "import sys, tiremote.client, tiremote.repl, tiremote.repl.command"
 
 
 def test_the_laptop_loads_no_taichi_and_no_worker(tmp_path: Path) -> None:
+    """Importing client and command needs neither Taichi nor psutil nor any module of the worker."""
     loaded = python(f"{LAPTOP}; print(*sys.modules)", tmp_path).split()
     assert [name for name in loaded if name.split(".")[0] in RUNTIMES | {"psutil"}] == []
     assert [name for name in loaded if name.startswith("tiremote.worker")] == []
 
 
 def test_the_laptop_installs_without_taichi() -> None:
+    """Taichi is a dependency of the extra named worker and not of a plain installation."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert not [requirement for requirement in project["dependencies"] if requirement.startswith(tuple(RUNTIMES))]
     assert [
@@ -106,6 +112,7 @@ import tiremote.client, tiremote.repl, tiremote.repl.command
 
 
 def test_the_laptop_imports_nothing_at_its_start_that_windows_has_not(tmp_path: Path) -> None:
+    """Client and command can be imported where POSIX modules, signals and calls are missing."""
     python(WINDOWS_HAS_NOT, tmp_path)
 
 
@@ -132,6 +139,7 @@ def imports_by_name_in(tree: ast.Module) -> Iterator[tuple[int, str | None]]:
 
 @pytest.mark.parametrize("path", MODULES, ids=named)
 def test_no_statement_imports_taichi_and_one_module_reaches_it_by_name(path: Path) -> None:
+    """Which Taichi is used is decided in one place, as no other module of ours chooses one to import."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     assert [(line, name) for line, name in imports_in(tree) if name.split(".")[0] in RUNTIMES] == []
     # The import statement of a user's text is passed on to Python as it stands.

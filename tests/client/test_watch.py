@@ -27,12 +27,14 @@ USES_HELPERS = "from helpers import f\ndef step(): f()\n"
 
 
 def test_a_file_is_the_unit_of_its_stem(tmp_path: Path) -> None:
+    """A watched sim.py is loaded as the unit sim, and once only, even if two spellings of its path are given."""
     (tmp_path / "sim.py").touch()
     (file,) = watched_files([tmp_path / "sim.py", tmp_path / "." / "sim.py"])
     assert (file.unit, file.path) == ("sim", tmp_path / "sim.py")
 
 
 def test_two_files_of_one_stem_are_refused_by_name(tmp_path: Path) -> None:
+    """Files that would replace each other as one unit are refused, and the message names both."""
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "sim.py").touch()
@@ -45,11 +47,13 @@ def test_two_files_of_one_stem_are_refused_by_name(tmp_path: Path) -> None:
     [("absent.py", "there is no file"), (".", "is a folder"), ("gpu-box:5555", "tcp://.*gpu-box:5555")],
 )
 def test_what_is_no_file_is_refused(tmp_path: Path, name: str, message: str) -> None:
+    """A missing file, a folder or a mistyped address raises ValueError with the reason, before anything is watched."""
     with pytest.raises(ValueError, match=message):
         watched_files([tmp_path / name])
 
 
 def test_nothing_to_watch_is_refused() -> None:
+    """An empty list of files is an error, not a watch that waits for nothing."""
     with pytest.raises(ValueError, match="at least one file"):
         watched_files([])
 
@@ -65,6 +69,7 @@ def test_nothing_to_watch_is_refused() -> None:
     ],
 )
 def test_text_is_read_as_python_reads_it(tmp_path: Path, raw: bytes, expected: Reading) -> None:
+    """Line ends, byte order mark and declared encoding count as for Python; blank text is reported as empty."""
     (tmp_path / "sim.py").write_bytes(raw)
     (file,) = watched_files([tmp_path / "sim.py"])
     assert read_source(file) == expected
@@ -72,6 +77,7 @@ def test_text_is_read_as_python_reads_it(tmp_path: Path, raw: bytes, expected: R
 
 @pytest.mark.parametrize("raw", [b"\xff\xfe\x00", b"# coding: nothing\nx\n"])
 def test_what_is_no_text_says_so(tmp_path: Path, raw: bytes) -> None:
+    """A file that cannot be decoded is reported as a problem of that file and raises nothing."""
     (tmp_path / "sim.py").write_bytes(raw)
     (file,) = watched_files([tmp_path / "sim.py"])
     assert "is no text of Python's" in read_source(file).problem
@@ -94,26 +100,31 @@ def test_what_is_no_text_says_so(tmp_path: Path, raw: bytes) -> None:
     ],
 )
 def test_every_way_to_import_a_watched_file_is_seen(text: str) -> None:
+    """Every form of import, also relative, inside a function or by import_unit, counts for the order of loading."""
     assert imports_of(text, {"helpers", "other"}) == {"helpers"}
 
 
 @pytest.mark.parametrize("text", ["import numpy", "from helpers.inner import f", "helpers = 1", "import (", "\0"])
 def test_what_imports_no_watched_file_imports_none(text: str) -> None:
+    """Other modules, mere assignments and text that does not parse make no file depend on another."""
     assert imports_of(text, {"helpers"}) == set()
 
 
 def test_each_unit_comes_after_what_it_imports_else_as_given() -> None:
+    """Imported units are loaded first; beyond that the order in which files were given is kept."""
     imports = {"a": {"c"}, "b": set(), "c": {"d"}, "d": set()}
     assert load_order({unit: frozenset(others) for unit, others in imports.items()}) == ("d", "c", "a", "b")
 
 
 def test_a_circle_of_imports_ends() -> None:
+    """Files that import each other are each loaded once, and finding what is related to them ends too."""
     imports = {"a": frozenset({"b"}), "b": frozenset({"a"})}
     assert sorted(load_order(imports)) == ["a", "b"]
     assert related(imports, {"a"}) == {"a", "b"}
 
 
 def test_related_reaches_both_ways_and_not_to_strangers() -> None:
+    """A change concerns what a unit imports and what imports it, and no unit that has to do with neither."""
     imports = {"a": frozenset({"b"}), "b": frozenset({"c"}), "c": frozenset(), "d": frozenset()}
     assert related(imports, {"b"}) == {"a", "b", "c"}
 
@@ -155,10 +166,12 @@ class Table:
 
 
 def test_a_file_is_handed_out_when_it_has_held_still() -> None:
+    """A file is read for loading only once its content has stayed the same for the quiet time."""
     assert Table((0, SIM, "a")).run(SIM) == [(QUIET, {"sim": "a"})]
 
 
 def test_what_is_written_in_pieces_is_handed_out_once_and_whole() -> None:
+    """A slow writer's file is loaded in its final state, because each new piece starts the quiet time again."""
     pieces = [(10 + n * QUIET / 2, SIM, "a = 1\n" * n) for n in range(1, 6)]
     batches = Table((0, SIM, "a"), *pieces).run(SIM)
     assert [batch for _, batch in batches] == [{"sim": "a"}, {"sim": "a = 1\n" * 5}]
@@ -166,34 +179,41 @@ def test_what_is_written_in_pieces_is_handed_out_once_and_whole() -> None:
 
 @pytest.mark.parametrize("between", [None, "", "b = (", "def b():"])
 def test_a_file_that_is_gone_empty_or_half_for_a_moment_is_not_sent_so(between: str | None) -> None:
+    """States between two saves are never loaded, since doubtful content has to stay for longer."""
     table = Table((0, SIM, "a"), (10, SIM, between), (10 + DOUBTFUL * 0.9, SIM, "b = (1)"))
     assert [batch for _, batch in table.run(SIM)] == [{"sim": "a"}, {"sim": "b = (1)"}]
 
 
 def test_a_text_that_stays_broken_is_sent_for_its_error() -> None:
+    """Text that still does not parse after the longer wait is sent, so that the user gets to see the error."""
     assert Table((0, SIM, "a"), (10, SIM, "b = (")).run(SIM)[1:] == [(10 + DOUBTFUL, {"sim": "b = ("})]
 
 
 @pytest.mark.parametrize(("content", "problem"), [(None, "is gone"), ("", "is empty")])
 def test_a_file_that_stays_gone_or_empty_is_told_once(content: str | None, problem: str) -> None:
+    """A lasting absence is reported after the longer wait, and further events do not repeat the report."""
     table = Table((0, SIM, "a"), (10, SIM, content), (20, SIM, content))
     assert table.run(SIM)[1:] == [(10 + DOUBTFUL, {"sim": problem})]
 
 
 def test_the_same_content_again_is_not_handed_out() -> None:
+    """Saving a file without a change loads nothing, because content is compared and not events."""
     assert len(Table((0, SIM, "a"), (10, SIM, "a"), (20, SIM, "a")).run(SIM)) == 1
 
 
 def test_what_is_taken_back_at_once_is_not_handed_out() -> None:
+    """A change that is undone within the quiet time loads nothing."""
     assert len(Table((0, SIM, "a"), (10, SIM, "b"), (10 + QUIET / 2, SIM, "a")).run(SIM)) == 1
 
 
 def test_files_that_are_saved_together_come_together() -> None:
+    """Saves within one quiet time form one batch, so that a file never meets the old text of another."""
     table = Table((0, SIM, "a"), (0, HELPERS, "a"), (10, SIM, "b"), (10 + QUIET / 2, HELPERS, "b"))
     assert [batch for _, batch in table.run(SIM, HELPERS)[1:]] == [{"sim": "b", "helpers": "b"}]
 
 
 def test_a_watch_that_is_stopped_hands_out_nothing_more() -> None:
+    """A stop during the quiet time discards the change that was waiting for it to end."""
     table = Table((0, SIM, "a"))
     made = changes([SIM], table.signals(), clock=lambda: table.now, wait=lambda _: True, read=table.read)
     assert list(made) == []
@@ -241,12 +261,14 @@ class Saves:
 
 
 def test_what_is_imported_is_loaded_first() -> None:
+    """In one batch a helper is loaded before the file that imports it, even if that was given first."""
     saves = Saves()
     saves.save(sim=USES_HELPERS, helpers="def f(): pass\n")
     assert saves.session.loaded() == ["helpers", "sim"]
 
 
 def test_only_what_changed_is_sent() -> None:
+    """After a save of the helper alone, the file that imports it is neither sent nor reported."""
     saves = Saves()
     saves.save(sim=USES_HELPERS, helpers="def f(): pass\n")
     outcome = saves.save(helpers="def f(): return 1\n")
@@ -255,10 +277,12 @@ def test_only_what_changed_is_sent() -> None:
 
 
 def test_a_receipt_is_told_in_one_line() -> None:
+    """A successful load reads as unit, version, what it defines and how long it took."""
     assert str(Saves().save(helpers="def f(): pass\n")["helpers"]) == "helpers version 1: f() (0 ms)"
 
 
 def test_a_file_waits_for_what_it_imports_and_is_sent_when_that_is_loaded() -> None:
+    """While its helper has never been loaded a file is held back, and it follows without a save of its own."""
     saves = Saves()
     saves.session.failures["broken"] = compile_error("so")
     first = saves.save(sim=USES_HELPERS, helpers="broken")
@@ -269,6 +293,7 @@ def test_a_file_waits_for_what_it_imports_and_is_sent_when_that_is_loaded() -> N
 
 
 def test_a_broken_helper_does_not_keep_others_from_their_old_one() -> None:
+    """A helper that fails after it was once loaded stays usable in its old version by files that import it."""
     saves = Saves()
     saves.session.failures["broken"] = compile_error("so")
     saves.save(sim=USES_HELPERS, helpers="def f(): pass\n")
@@ -277,6 +302,7 @@ def test_a_broken_helper_does_not_keep_others_from_their_old_one() -> None:
 
 
 def test_what_failed_for_an_old_helper_is_tried_with_the_new_one() -> None:
+    """A file that failed is loaded again, without a save of its own, once its helper changes."""
     saves = Saves()
     saves.save(sim=USES_HELPERS, helpers="def f(): pass\n")
     saves.session.failures["import g"] = compile_error("helpers has no g")
@@ -286,6 +312,8 @@ def test_what_failed_for_an_old_helper_is_tried_with_the_new_one() -> None:
 
 
 def test_a_helper_refused_for_an_old_user_is_tried_when_that_is_new() -> None:
+    """Within one batch a refused helper gets a second attempt after the file that still used its old names."""
+
     class Rebuilding(RecordingSession):
         def compile_and_load(self, source: str, kernel_id: str):  # type: ignore[no-untyped-def]
             if kernel_id == "helpers" and "def f" not in source and "import f" in self.sources.get("sim", ""):
@@ -300,6 +328,7 @@ def test_a_helper_refused_for_an_old_user_is_tried_when_that_is_new() -> None:
 
 
 def test_what_never_reached_the_worker_goes_with_the_next_save_of_any_file() -> None:
+    """A load lost to an unreachable worker is repeated at the next save, even that of an unrelated file."""
     saves = Saves()
     saves.session.failures["away"] = WorkerUnreachable("gone")
     assert not saves.save(sim="away = 1\n")["sim"].ok
@@ -308,6 +337,7 @@ def test_what_never_reached_the_worker_goes_with_the_next_save_of_any_file() -> 
 
 
 def test_a_file_that_is_gone_leaves_what_was_loaded() -> None:
+    """Deleting a file unloads nothing on the worker, and the message says so."""
     saves = Saves()
     saves.save(sim="def step(): pass\n")
     (outcome,) = saves.reloader.load([Edit(SIM, Reading(problem="is gone"))])
@@ -316,6 +346,8 @@ def test_a_file_that_is_gone_leaves_what_was_loaded() -> None:
 
 
 def test_an_error_points_into_the_files() -> None:
+    """Frames of watched units show file, line and caret; those of other units are named by unit and version."""
+
     def frame(unit: str, text: str) -> SourceFrame:
         return SourceFrame(unit=unit, version=2, function="step", line=3, column=5, end_column=8, text=text)
 
@@ -340,6 +372,8 @@ def test_an_error_points_into_the_files() -> None:
     ],
 )
 def test_a_load_that_takes_long_says_what_it_waits_for(running: Running | None, note: str) -> None:
+    """A slow load tells whether another request runs before it or it is itself being compiled."""
+
     class Busy(RecordingSession):
         def status(self) -> WorkerStatus:
             session = SessionStatus(session="s1", state="busy", generation=1, clients=1, queued=1, running=running)
@@ -362,6 +396,8 @@ def test_a_load_that_takes_long_says_what_it_waits_for(running: Running | None, 
 
 
 def test_a_load_that_takes_long_on_a_worker_that_is_gone_says_nothing_yet() -> None:
+    """If the worker cannot be asked what a slow load waits for, no note is written and nothing fails."""
+
     class Away(RecordingSession):
         def status(self) -> WorkerStatus:
             raise TiremoteError("gone")
@@ -393,6 +429,7 @@ class Told:
 
 
 def test_a_watch_loads_at_once_and_after_each_save_until_it_is_stopped(tmp_path: Path) -> None:
+    """Saves in place and by rename are loaded, and leaving the watch leaves no thread of it."""
     file, told, session = tmp_path / "sim.py", Told(), RecordingSession()
     file.write_text("a = 1\n")
     with Watch(session, file, on_reload=told) as watch:  # type: ignore[arg-type]
@@ -410,6 +447,7 @@ def test_a_watch_loads_at_once_and_after_each_save_until_it_is_stopped(tmp_path:
 
 
 def test_a_handler_that_fails_does_not_end_the_watch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """An exception in on_reload is logged, and later saves still reach the handler."""
     file, told = tmp_path / "sim.py", Told()
     file.write_text("a = 1\n")
 
@@ -424,6 +462,7 @@ def test_a_handler_that_fails_does_not_end_the_watch(tmp_path: Path, caplog: pyt
 
 
 def test_a_watch_can_be_stopped_by_its_handler(tmp_path: Path) -> None:
+    """Calling stop inside on_reload does not wait for itself, and a second stop does no harm."""
     file, made = tmp_path / "sim.py", []
     stopped = threading.Event()
     file.write_text("a = 1\n")
@@ -440,6 +479,7 @@ def test_a_watch_can_be_stopped_by_its_handler(tmp_path: Path) -> None:
 
 
 def test_a_watch_ends_with_its_session(tmp_path: Path) -> None:
+    """Closing the session ends the thread of the watch, without a call of stop."""
     file, session = tmp_path / "sim.py", RecordingSession()
     file.write_text("a = 1\n")
     watch = Watch(session, file, on_reload=None)  # type: ignore[arg-type]
@@ -449,6 +489,7 @@ def test_a_watch_ends_with_its_session(tmp_path: Path) -> None:
 
 
 def test_links_and_folders_that_are_replaced_are_followed(tmp_path: Path) -> None:
+    """A change is noticed though the watched path itself stays: a link set anew, or a folder put in its place."""
     told, session = Told(), RecordingSession()
     for version in "ab":
         (tmp_path / version).mkdir()
@@ -467,12 +508,14 @@ def test_links_and_folders_that_are_replaced_are_followed(tmp_path: Path) -> Non
 
 
 def test_nothing_of_watchfiles_is_loaded_until_something_is_watched() -> None:
+    """Importing the client or the command does not pay for the library that only a watch needs."""
     code = "import sys, tiremote.client, tiremote.repl.watching; print({'watchfiles', 'anyio'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "set()\n"
 
 
 def test_files_whose_folder_is_gone_are_still_looked_for(tmp_path: Path) -> None:
+    """Removing a watched file's folder keeps the signals coming and raises nothing, until the watch is stopped."""
     folder, stop = tmp_path / "folder", threading.Event()
     folder.mkdir()
     (folder / "sim.py").touch()

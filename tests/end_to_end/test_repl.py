@@ -67,6 +67,7 @@ def failed(worker: RealWorker, script: str) -> tuple[str, str]:
 
 
 def test_the_quick_start_pasted_whole_runs_on_a_local_worker(arch: str) -> None:
+    """Without an address, the Taichi program of the quick start runs unchanged and prints the right numbers."""
     done = tiremote("--arch", arch, script=QUICK_START.format(arch=arch))
     assert (done.returncode, done.stderr) == (0, "")
     # 2 * base is 10, so 0..9 becomes 10..19.
@@ -74,6 +75,7 @@ def test_the_quick_start_pasted_whole_runs_on_a_local_worker(arch: str) -> None:
 
 
 def test_the_demo_checks_its_own_results(arch: str) -> None:
+    """The demo shows both results and the time of each step, says that all is right and exits with 0."""
     done = tiremote("demo", "--arch", arch)
     assert done.returncode == 0, done.stderr
     assert "x = 5 6 7 8 9 10 11 12 13 14\n" in done.stdout
@@ -86,6 +88,7 @@ def test_the_demo_checks_its_own_results(arch: str) -> None:
 
 
 def test_fields_and_constants_typed_earlier_are_seen_by_kernels(worker: RealWorker) -> None:
+    """Kernels use globals as in Taichi, and a constant given a new value counts from the next call on."""
     script = """
 n = 4
 dt = 1 / 2
@@ -104,6 +107,7 @@ print(x.to_numpy())
 
 
 def test_a_changed_function_reaches_its_callers_and_fields_keep_their_contents(worker: RealWorker) -> None:
+    """A kernel follows its ti.func to the new text without being typed again, and no field is emptied by it."""
     script = """
 x = ti.field(ti.i32, 2)
 @ti.kernel
@@ -124,6 +128,7 @@ print(x.to_numpy())
 
 
 def test_fields_that_are_placed_by_hand_work(worker: RealWorker) -> None:
+    """Scalar and vector fields share a block of ti.root as in a Taichi program."""
     script = """
 a = ti.field(ti.i32)
 b = ti.Vector.field(2, ti.i32)
@@ -142,6 +147,7 @@ print(a.to_numpy().tolist(), b.to_numpy().tolist())
 
 
 def test_classes_types_and_vectors_of_taichi_work(worker: RealWorker) -> None:
+    """Data-oriented classes, vector types, constant vectors and imports of math run from a script as they stand."""
     script = """
 import math
 import taichi.math as tm
@@ -181,6 +187,7 @@ print(s.total(), p.to_numpy()[1].tolist())
 
 
 def test_what_kernels_print_comes_in_order(worker: RealWorker) -> None:
+    """Output of kernels and of Python is interleaved in the order of the program."""
     script = """
 @ti.kernel
 def k(i: ti.i32):
@@ -194,6 +201,7 @@ for i in range(3):
 
 
 def test_commands_work_in_scripts(worker: RealWorker, tmp_path: Path) -> None:
+    """Commands that begin with a colon list, fetch, save and drop in a piped script as at the prompt."""
     script = f"""
 x = ti.ndarray(ti.f32, shape=(3, 2))
 x.from_numpy(np.arange(6, dtype=np.float32).reshape(3, 2))
@@ -222,6 +230,7 @@ def k(x: ti.types.ndarray(), b: ti.f32): pass
 
 
 def test_a_name_that_does_not_exist_is_shown_with_its_line_in_the_script(worker: RealWorker) -> None:
+    """The script ends at an unknown name in a kernel, whose line is that of the script, with a caret."""
     out, err = failed(worker, "print('before')\n\n@ti.kernel\ndef k():\n    a = wrong\n\nk()\nprint('after')\n")
     assert out == "before\n"
     assert err.startswith("CompileError: ")
@@ -229,6 +238,7 @@ def test_a_name_that_does_not_exist_is_shown_with_its_line_in_the_script(worker:
 
 
 def test_a_wrong_argument_points_to_the_call(worker: RealWorker) -> None:
+    """A value that the kernel cannot take is reported with the parameter's name and the calling line."""
     _, err = failed(worker, "@ti.kernel\ndef k(a: ti.i32): pass\n\nk(2**40)\n")
     assert err.startswith("KernelArgumentError: ")
     assert "'a'" in err
@@ -236,17 +246,20 @@ def test_a_wrong_argument_points_to_the_call(worker: RealWorker) -> None:
 
 
 def test_options_that_differ_are_refused_and_those_that_agree_are_not(worker: RealWorker) -> None:
+    """Once something was made, ti.init may repeat the session's options but not change them."""
     _, err = failed(worker, "ti.init(default_fp=ti.f32)\nx = ti.field(int, 2)\nti.init(default_fp=ti.f64)\n")
     assert err.startswith("Refused: line 3: ti.init asks for default_fp='f64'")
 
 
 def test_an_array_used_as_a_global_is_refused_with_advice(worker: RealWorker) -> None:
+    """A kernel cannot reach a NumPy array of the laptop, and the error says so at the place of its use."""
     _, err = failed(worker, "a = np.zeros(3)\n@ti.kernel\ndef k():\n    a[0] = 1\n")
     assert err.startswith("CompileError: a is a NumPy array on this laptop")
     assert err.endswith("  line 4\n    a[0] = 1\n    ^\n")
 
 
 def test_a_named_session_is_found_again_with_its_names(worker: RealWorker) -> None:
+    """A second process goes on with the kernels and field contents of a session that it names."""
     script = "x = ti.field(ti.i32, 2)\n@ti.kernel\ndef k():\n    x[0] += 1\nk()\n"
     for text, expected in [(script, ""), ("k()\nprint(x.to_numpy())\n", "[2 0]\n")]:
         done = tiremote(worker.address, "--session", "found-again", script=text)
@@ -256,6 +269,7 @@ def test_a_named_session_is_found_again_with_its_names(worker: RealWorker) -> No
 
 
 def test_status_opens_no_session(worker: RealWorker) -> None:
+    """Asking for the worker's status shows its address and process and takes part in no session."""
     done = tiremote("status", worker.address)
     assert done.returncode == 0, done.stderr
     assert f"worker    {worker.address}, pid {worker.process.pid}" in done.stdout
@@ -263,6 +277,7 @@ def test_status_opens_no_session(worker: RealWorker) -> None:
 
 
 def test_a_worker_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    """An unreachable address ends a script with status 1 and a single line on stderr."""
     done = tiremote(f"ipc://{tmp_path}/nobody", script="1\n")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "WorkerUnreachable" in done.stderr
@@ -270,6 +285,7 @@ def test_a_worker_that_is_not_there_is_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("script", ["", "# nothing\n", "\ufeffx = 1\n"])
 def test_a_script_that_does_nothing_ends_well(worker: RealWorker, script: str) -> None:
+    """Empty scripts, mere comments and a leading byte order mark are no errors."""
     assert printed(worker, script) == ""
 
 

@@ -101,6 +101,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 
 def test_a_newcomer_types_the_quick_start(terminal: Terminal, arch: str) -> None:
+    """Typed without indentation, the quick start shows each result, and Ctrl-D ends the local worker."""
     terminal.start("--arch", arch)
     terminal.wait_for("\n>>>")
     terminal.type("x = ti.ndarray(ti.f32, shape=10)", "x.from_numpy(np.arange(10, dtype=np.float32))")
@@ -117,6 +118,7 @@ def test_a_newcomer_types_the_quick_start(terminal: Terminal, arch: str) -> None
 
 
 def test_an_error_in_a_kernel_has_a_caret_in_the_typed_text(terminal: Terminal, worker: RealWorker) -> None:
+    """Mistakes in kernels and in Python are marked in what was typed, and a mistyped command gets a suggestion."""
     terminal.start(worker.address)
     terminal.wait_for("\n>>>")
     terminal.type("@ti.kernel", "def k():", "a = wrong + 1", "")
@@ -128,6 +130,7 @@ def test_an_error_in_a_kernel_has_a_caret_in_the_typed_text(terminal: Terminal, 
 
 
 def test_ctrl_c_stops_an_endless_kernel_and_work_goes_on(terminal: Terminal, worker: RealWorker) -> None:
+    """Interrupting a running kernel tells which arrays are lost; the kernel itself can be called again."""
     terminal.start(worker.address)
     terminal.wait_for("\n>>>")
     terminal.paste(ENDLESS)
@@ -150,6 +153,7 @@ def wait_until_busy(worker: RealWorker) -> None:
 
 
 def test_ctrl_c_on_a_local_worker_does_not_end_it(terminal: Terminal, arch: str) -> None:
+    """Ctrl-C reaches the whole terminal, yet only the laptop's statement is interrupted and not the worker."""
     terminal.start("--arch", arch)
     terminal.wait_for("\n>>>")
     terminal.type("import time", "print('asleep'); time.sleep(60)")
@@ -161,6 +165,7 @@ def test_ctrl_c_on_a_local_worker_does_not_end_it(terminal: Terminal, arch: str)
 
 
 def test_ctrl_c_at_the_prompt_clears_what_was_typed(terminal: Terminal, worker: RealWorker) -> None:
+    """A half-typed statement is dropped, and the next line is read on its own."""
     terminal.start(worker.address)
     terminal.wait_for("\n>>>")
     terminal.type("x = (1,")
@@ -170,6 +175,7 @@ def test_ctrl_c_at_the_prompt_clears_what_was_typed(terminal: Terminal, worker: 
 
 
 def test_what_a_kernel_prints_stands_above_the_next_prompt(terminal: Terminal, worker: RealWorker) -> None:
+    """Output of a call comes before the next prompt, and output that comes later leaves the prompt usable."""
     terminal.start(worker.address)
     terminal.wait_for("\n>>>")
     terminal.paste('@ti.kernel\ndef k(i: ti.i32):\n    print("kernel", i)\n\nk(1)\nprint("laptop")\nk(2)')
@@ -181,6 +187,7 @@ def test_what_a_kernel_prints_stands_above_the_next_prompt(terminal: Terminal, w
 
 
 def test_a_named_session_tells_how_to_return(terminal: Terminal, worker: RealWorker) -> None:
+    """Leaving a named session prints the command that rejoins it, and its fields are there again."""
     terminal.start(worker.address, "--session", "terminal")
     terminal.wait_for("\n>>>")
     terminal.type("y = ti.field(ti.i32, 2)")
@@ -196,6 +203,7 @@ def test_a_named_session_tells_how_to_return(terminal: Terminal, worker: RealWor
 
 
 def test_a_worker_killed_in_the_middle_leaves_the_prompt(terminal: Terminal, arch: str) -> None:
+    """Losing the worker is an error of that call only: Python still runs, and leaving ends with status 0."""
     with RealWorker(arch=arch) as worker:
         terminal.start(worker.address)
         terminal.wait_for("\n>>>")
@@ -213,6 +221,7 @@ def test_a_worker_killed_in_the_middle_leaves_the_prompt(terminal: Terminal, arc
 
 
 def test_no_colour_means_none_and_history_is_kept(terminal: Terminal, worker: RealWorker) -> None:
+    """NO_COLOR keeps colours off the screen, and lines of an earlier run come back with the arrow keys."""
     terminal.start(worker.address, NO_COLOR="1")
     terminal.wait_for("\n>>>")
     terminal.type("6 * 7", "wrong")

@@ -112,6 +112,7 @@ def replace(file: Path, text: str) -> None:
 
 
 def test_each_way_to_save_reaches_the_worker_and_is_called(worker: RealWorker, arch: str, files: Path) -> None:
+    """Renaming, truncating or deleting and writing anew all reload and call again; fields keep their contents."""
     sim = files / "sim.py"
     with watching(files, worker.address, "sim.py", "helpers.py", "--arch", arch, "--call", "step(10)") as watch:
         started = watch.until("watching sim.py, helpers.py")
@@ -137,6 +138,7 @@ def test_each_way_to_save_reaches_the_worker_and_is_called(worker: RealWorker, a
 
 
 def test_a_broken_save_is_shown_and_the_old_code_runs_on(worker: RealWorker, arch: str, files: Path) -> None:
+    """An error is shown at its place in the file while other clients of the session still call the last version."""
     sim = files / "sim.py"
     with watching(files, "sim.py", worker.address, "helpers.py", "--arch", arch, "--session", "broken-save") as watch:
         watch.until("watching")
@@ -156,6 +158,7 @@ def test_a_broken_save_is_shown_and_the_old_code_runs_on(worker: RealWorker, arc
 def test_a_reload_waits_for_the_call_that_runs_and_ctrl_c_ends_that_first(
     worker: RealWorker, arch: str, files: Path
 ) -> None:
+    """A save during an endless call tells what it waits for, and is loaded once Ctrl-C has ended that call."""
     sim = files / "sim.py"
     endless = "import time\ndef step(n):\n    print('running', flush=True)\n    while n:\n        time.sleep(0.01)\n"
     sim.write_text(endless)
@@ -177,6 +180,7 @@ def test_a_reload_waits_for_the_call_that_runs_and_ctrl_c_ends_that_first(
 def test_once_ends_with_the_status_of_load_and_call(
     worker: RealWorker, arch: str, files: Path, call: str, status: int, shown: str
 ) -> None:
+    """For use in scripts, --once prints the value alone on stdout and exits with 1 if the call fails."""
     code = "from tiremote.repl.command import main; main(prog_name='tiremote')"
     arguments = ["watch", worker.address, "sim.py", "helpers.py", "--arch", arch, "--call", call, "--once"]
     done = subprocess.run(
@@ -187,6 +191,7 @@ def test_once_ends_with_the_status_of_load_and_call(
 
 
 def test_the_same_from_python(gpu: Session, files: Path) -> None:
+    """Session.watch hands each reload or error to its handler, and calls use the last version that was loaded."""
     saves: queue.SimpleQueue[tuple[Reload, ...]] = queue.SimpleQueue()
     with gpu.watch(files / "sim.py", files / "helpers.py", on_reload=saves.put):
         assert [each.file.unit for each in saves.get(timeout=PATIENCE)] == ["helpers", "sim"]
@@ -204,6 +209,7 @@ def test_the_same_from_python(gpu: Session, files: Path) -> None:
 
 @pytest.mark.xfail(strict=True, reason="a request loads one unit: each of the two is refused for the other's old text")
 def test_a_name_may_move_in_a_helper_and_its_user_at_once(gpu: Session, files: Path) -> None:
+    """Saving a helper and its user together under a new name for a function loads both."""
     saves: queue.SimpleQueue[tuple[Reload, ...]] = queue.SimpleQueue()
     with gpu.watch(files / "sim.py", files / "helpers.py", on_reload=saves.put):
         saves.get(timeout=PATIENCE)
@@ -215,6 +221,7 @@ def test_a_name_may_move_in_a_helper_and_its_user_at_once(gpu: Session, files: P
 
 
 def test_a_helper_beside_a_local_worker_is_the_one_that_is_loaded(arch: str, files: Path) -> None:
+    """A local worker runs in the same folder, yet it imports the helper as last saved and not as first read."""
     with watching(files, "sim.py", "helpers.py", "--arch", arch, "--call", "step(10)") as watch:
         watch.until("watching")
         replace(files / "helpers.py", HELPERS.replace("n + 1", "n + 90"))

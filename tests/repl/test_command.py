@@ -23,6 +23,7 @@ def tiremote(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_names_commands_and_options() -> None:
+    """Subcommands and the main options, those of the prompt among them, are found through --help."""
     done = tiremote("--help")
     assert done.returncode == 0
     for word in ("demo", "status", "keygen", "--key", "--server-key", "--arch", "--session", "--version", "-h"):
@@ -30,6 +31,7 @@ def test_help_names_commands_and_options() -> None:
 
 
 def test_help_loads_neither_numpy_nor_zmq() -> None:
+    """Help comes without the wait for libraries that only a session needs."""
     code = """
 import sys
 from tiremote.repl.command import main
@@ -43,6 +45,7 @@ finally:
 
 
 def test_the_version_is_one_line() -> None:
+    """Scripts can read the version, as the program's name leads a single line."""
     done = tiremote("--version")
     assert (done.returncode, done.stdout.split()[0], done.stdout.count("\n")) == (0, "tiremote", 1)
 
@@ -50,20 +53,24 @@ def test_the_version_is_one_line() -> None:
 @pytest.mark.parametrize("url", ["http://gpu-box", "gpu-box", "tcp://gpu-box", "tcp://gpu-box:99999"])
 @pytest.mark.parametrize("command", [[], ["demo"], ["status"]])
 def test_what_is_no_address_is_refused_in_one_line(command: list[str], url: str) -> None:
+    """The prompt, demo and status quote a wrong address and exit with 2, without a traceback."""
     done = tiremote(*command, url)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert f"{url!r} is no address of a worker" in done.stderr
 
 
 def test_a_command_that_is_mistyped_suggests_the_nearest() -> None:
+    """A word that is neither command nor address is answered with the command that was probably meant."""
     assert "did you mean `tiremote status`?" in tiremote("stauts").stderr
 
 
 def test_options_may_stand_before_the_command() -> None:
+    """An option of a command is also taken before its name, and the arguments still belong to that command."""
     assert "'x' is no address" in tiremote("--arch", "cpu", "demo", "x").stderr
 
 
 def test_status_of_nobody_is_one_line(tmp_path: Path) -> None:
+    """Asking a worker that is not there ends with status 1 and one line on stderr."""
     done = tiremote("status", f"ipc://{tmp_path}/nobody")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "WorkerUnreachable" in done.stderr
@@ -127,6 +134,7 @@ def test_help_of_keygen_tells_the_default_folder() -> None:
 
 
 def test_keygen_writes_a_pair_whose_secret_only_its_owner_reads(tmp_path: Path) -> None:
+    """The secret is in a private file in a private folder and never on the screen; the public key is shown."""
     folder = tmp_path / "keys"
     done = tiremote("keygen", "laptop", "--dir", str(folder))
     assert done.returncode == 0
@@ -141,6 +149,7 @@ def test_keygen_writes_a_pair_whose_secret_only_its_owner_reads(tmp_path: Path) 
 
 
 def test_keygen_never_overwrites(tmp_path: Path) -> None:
+    """A key that is in use cannot be lost by making one of the same name."""
     before = make_keys("laptop", tmp_path).secret.read_bytes()
     done = tiremote("keygen", "laptop", "--dir", str(tmp_path))
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
@@ -150,11 +159,13 @@ def test_keygen_never_overwrites(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "a/b", "../a", ".hidden", "a b", "a" * 200])
 def test_a_key_is_named_like_a_file(tmp_path: Path, name: str) -> None:
+    """Names that would leave the folder, hide the file or be no file name are refused."""
     with pytest.raises(KeygenError, match="is no name of a key"):
         make_keys(name, tmp_path)
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    """A path where no key can be written raises KeygenError, not an error of the file system."""
     (tmp_path / "file").touch()
     with pytest.raises(KeygenError, match="no key can be written"):
         make_keys("laptop", tmp_path / "file" / "keys")

@@ -49,22 +49,26 @@ def prompt() -> Prompt:
     [(":kernals", ":kernels"), (":array", ":arrays"), (":fetsh x", ":fetch"), (":exit", ":quit"), (":zzz", ":help")],
 )
 def test_an_unknown_command_suggests_the_nearest(prompt: Prompt, typed: str, meant: str) -> None:
+    """A mistyped command is answered with the one that was probably meant, or else with :help."""
     with pytest.raises(CommandError, match=meant):
         prompt.run(typed)
 
 
 def test_help_names_every_command(prompt: Prompt) -> None:
+    """A command cannot be added without :help listing it."""
     text = prompt.run(":help")
     assert all(f":{name}" in text for name in prompt.commands.names)
 
 
 def test_kernels_are_listed_with_versions(prompt: Prompt) -> None:
+    """:kernels leaves out constants that went along, and says what to do while there is nothing to list."""
     assert prompt.run(":kernels") == "No kernel is loaded: type one."
     prompt.evaluator.run(Cell("n = 1\n@ti.kernel\ndef k():\n    a = n\n"))
     assert prompt.run(":kernels").split("\n") == ["unit  version  defines", "k     1        k()"]
 
 
 def test_no_array_tells_how_to_make_one(prompt: Prompt) -> None:
+    """While there are no arrays, :arrays shows a line that can be typed to make one."""
     assert "ti.ndarray(ti.f32, shape=10)" in prompt.run(":arrays")
 
 
@@ -99,6 +103,7 @@ def test_help_tells_more_about_one_command(prompt: Prompt) -> None:
 
 
 def test_fetch_of_an_unknown_array_is_refused_by_name(prompt: Prompt) -> None:
+    """:fetch says which array is missing, or that none was named."""
     with pytest.raises(CommandError, match="there is no array 'x'"):
         prompt.run(":fetch x")
     with pytest.raises(CommandError, match="say which array"):
@@ -106,6 +111,7 @@ def test_fetch_of_an_unknown_array_is_refused_by_name(prompt: Prompt) -> None:
 
 
 def test_cleanup_drops_one_unit_and_its_names(prompt: Prompt) -> None:
+    """:cleanup removes a unit from the worker and its name from the prompt, and nothing else."""
     prompt.evaluator.run(Cell("@ti.kernel\ndef a(): pass\n\n@ti.kernel\ndef b(): pass\n"))
     assert prompt.run(":cleanup a") == "dropped a, 0 bytes came back"
     assert list(prompt.gpu.sources) == ["b"]
@@ -115,6 +121,7 @@ def test_cleanup_drops_one_unit_and_its_names(prompt: Prompt) -> None:
 
 
 def test_cleanup_of_everything_has_to_be_said(prompt: Prompt) -> None:
+    """A bare :cleanup drops nothing, so that no session is emptied by accident."""
     prompt.evaluator.run(Cell("@ti.kernel\ndef a(): pass\n"))
     with pytest.raises(CommandError, match="or all"):
         prompt.run(":cleanup")
@@ -123,6 +130,7 @@ def test_cleanup_of_everything_has_to_be_said(prompt: Prompt) -> None:
 
 
 def test_status_is_readable(prompt: Prompt) -> None:
+    """:status tells worker, version, age and device in plain words."""
     text = prompt.run(":status")
     assert "worker    tcp://recorded:1, pid 7, tiremote 0, up 1 min 1 s" in text
     assert "engine    taichi 1.7.4 on cpu (a device)" in text
@@ -142,6 +150,7 @@ def test_reconnect_leaves_a_session_that_is_there(prompt: Prompt, monkeypatch: p
 
 
 def test_quit_leaves(prompt: Prompt) -> None:
+    """:quit ends the prompt from within."""
     with pytest.raises(Quit):
         prompt.run(":quit")
 
@@ -159,10 +168,12 @@ def test_quit_leaves(prompt: Prompt) -> None:
     ],
 )
 def test_slices_are_written_as_in_numpy(text: str, index: Any) -> None:
+    """Indices, ranges, steps, axes and the ellipsis mean at the prompt what they mean in NumPy."""
     assert read_slice(text) == index
 
 
 @pytest.mark.parametrize("text", ["a", "1.5", "2:4]+[", "f()", "True", "'a'", "[", "1:b"])
 def test_what_is_no_slice_is_refused(text: str) -> None:
+    """Only literal indices are taken: names, calls and other values are refused and never evaluated."""
     with pytest.raises(CommandError, match="is no slice"):
         read_slice(text)

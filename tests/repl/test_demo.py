@@ -46,6 +46,7 @@ class AddingSession:
 
 @pytest.mark.parametrize(("factors", "good"), [((1, 2), True), ((1, 1), False), ((2, 2), False)])
 def test_a_wrong_result_is_told(factors: tuple[int, int], good: bool) -> None:
+    """The demo fails and says WRONG if either version of the kernel gives other numbers than it should."""
     lines: list[str] = []
     assert run_demo(AddingSession(*factors), lines.append) is good  # type: ignore[arg-type]
     assert any("WRONG" in line for line in lines) is not good

@@ -50,6 +50,7 @@ def prompt() -> Prompt:
 
 
 def test_python_runs_on_the_laptop_and_its_last_value_is_shown(prompt: Prompt) -> None:
+    """Plain Python sends nothing to the worker, and the last value is also there as an underscore."""
     prompt.type("a = 2\na + 1")
     assert prompt.shown == [3]
     prompt.type("_ * 2")
@@ -58,6 +59,7 @@ def test_python_runs_on_the_laptop_and_its_last_value_is_shown(prompt: Prompt) -
 
 
 def test_none_is_not_shown_and_leaves_the_last_value(prompt: Prompt) -> None:
+    """As in Python's own prompt, None is silent and the underscore keeps the value before it."""
     prompt.type("5")
     prompt.type("None")
     prompt.type("_")
@@ -65,6 +67,7 @@ def test_none_is_not_shown_and_leaves_the_last_value(prompt: Prompt) -> None:
 
 
 def test_numpy_the_session_and_taichi_are_there(prompt: Prompt) -> None:
+    """np, gpu and ti can be used at once, without an import."""
     prompt.type("(np, gpu, ti.f32.name)")
     assert prompt.shown == [(np, prompt.gpu, "f32")]
 
@@ -80,11 +83,13 @@ def test_numpy_the_session_and_taichi_are_there(prompt: Prompt) -> None:
     ],
 )
 def test_importing_taichi_on_a_laptop_gives_the_remote_names(prompt: Prompt, text: str) -> None:
+    """Programs keep their imports of Taichi, in any form, though the laptop need not have it."""
     prompt.type(text)
     assert prompt.shown == ["f32"]
 
 
 def test_init_asks_the_worker_and_tells_what_the_session_runs_on(prompt: Prompt) -> None:
+    """ti.init is checked on the worker, leaves no unit behind and answers with device and version."""
     prompt.type("ti.init(arch=ti.gpu, default_fp=ti.f32, debug=False)")
     assert prompt.gpu.loads == [("ti.init", "ti.init(arch=ti.gpu, default_fp=ti.f32, debug=False)")]
     assert prompt.gpu.sources == {}
@@ -92,6 +97,7 @@ def test_init_asks_the_worker_and_tells_what_the_session_runs_on(prompt: Prompt)
 
 
 def test_taichi_that_only_the_worker_has_is_refused_here_with_advice(prompt: Prompt) -> None:
+    """Using Taichi's functions outside kernels, or kernels inside blocks, says where they have to stand instead."""
     with pytest.raises(Refused, match=r"ti\.sin exists on the worker only: call it in a kernel or in a function"):
         prompt.type("print(ti.sin(1.0))")
     with pytest.raises(Refused, match="at the left margin"):
@@ -99,11 +105,13 @@ def test_taichi_that_only_the_worker_has_is_refused_here_with_advice(prompt: Pro
 
 
 def test_a_star_import_of_taichi_is_refused_with_advice(prompt: Prompt) -> None:
+    """The laptop cannot know the names behind a star, so the error asks for them one by one."""
     with pytest.raises(Refused, match=r"one by one: from taichi.math import"):
         prompt.type("from taichi.math import *")
 
 
 def test_a_future_import_holds_for_what_follows(prompt: Prompt) -> None:
+    """Statements run one by one, yet a future import counts for those after it, as in a file."""
     prompt.type("from __future__ import annotations\ndef f(a: nowhere): pass\nf.__annotations__")
     assert prompt.shown == [{"a": "nowhere"}]
 
@@ -131,6 +139,7 @@ def test_a_future_import_holds_for_what_follows(prompt: Prompt) -> None:
     ],
 )
 def test_definitions_and_declarations_of_taichi_go_to_the_worker(prompt: Prompt, text: str) -> None:
+    """Kernels, classes, fields, vectors and structs are loaded under their own name, however Taichi is called."""
     prompt.type(text)
     assert prompt.gpu.loaded()[-1] == "k"
     assert prompt.notes[-1].startswith("k version 1: k")
@@ -149,17 +158,20 @@ def test_definitions_and_declarations_of_taichi_go_to_the_worker(prompt: Prompt,
     ],
 )
 def test_plain_python_stays_on_the_laptop(prompt: Prompt, text: str) -> None:
+    """Functions, classes and values that no kernel uses are not sent, even where they make arrays or types."""
     prompt.type(text)
     assert prompt.gpu.loads == []
     assert "k" in prompt.values
 
 
 def test_a_kernel_is_callable_by_its_name(prompt: Prompt) -> None:
+    """A kernel is called like a function, right after its definition in the same cell."""
     prompt.type(KERNEL + "k(3)")
     assert prompt.gpu.calls == [("k", "k", (3,))]
 
 
 def test_a_pasted_program_runs_from_top_to_bottom(prompt: Prompt) -> None:
+    """A whole program with imports, ti.init and a main guard runs at the prompt as it would as a file."""
     prompt.type(
         "import taichi as ti\nimport numpy as np\nti.init(arch=ti.gpu)\n"
         + KERNEL
@@ -170,21 +182,25 @@ def test_a_pasted_program_runs_from_top_to_bottom(prompt: Prompt) -> None:
 
 
 def test_lines_of_a_unit_are_those_of_the_cell(prompt: Prompt) -> None:
+    """Sources are padded, so that errors of the worker name the lines that the user sees."""
     prompt.type("a = 1\n\n" + KERNEL)
     assert prompt.gpu.sources["k"].splitlines()[:3] == ["", "", "@ti.kernel"]
 
 
 def test_a_kernel_may_stand_before_the_function_it_calls(prompt: Prompt) -> None:
+    """Within a cell, what a kernel needs is loaded before it, whatever the order of the text."""
     prompt.type("@ti.kernel\ndef k(): f()\n\n@ti.func\ndef f(): pass\n")
     assert prompt.gpu.loaded() == ["f", "k"]
 
 
 def test_functions_in_a_circle_go_in_the_order_of_the_text(prompt: Prompt) -> None:
+    """Where no order serves all, units are sent as written, for the worker to judge."""
     prompt.type("@ti.func\ndef a(): b()\n\n@ti.func\ndef b(): a()\n")
     assert prompt.gpu.loaded()[:2] == ["a", "b"]
 
 
 def test_a_kernel_typed_again_replaces_itself_and_nothing_else(prompt: Prompt) -> None:
+    """Its own unit gets a new version, and kernels of the same cell stay as they are."""
     prompt.type("@ti.kernel\ndef a(): pass\n\n@ti.kernel\ndef b(): pass\n")
     prompt.type("@ti.kernel\ndef a(): a = 1\n")
     prompt.type("b()")
@@ -193,11 +209,13 @@ def test_a_kernel_typed_again_replaces_itself_and_nothing_else(prompt: Prompt) -
 
 
 def test_both_versions_of_a_kernel_in_one_cell_run_in_turn(prompt: Prompt) -> None:
+    """Each call runs the definition above it, so a version that a later one replaces is loaded too."""
     prompt.type("@ti.kernel\ndef a(): pass\na()\n@ti.kernel\ndef a(): return\na()")
     assert prompt.gpu.loads == [("a", "@ti.kernel\ndef a(): pass"), ("a", "@ti.kernel\ndef a(): return")]
 
 
 def test_fields_that_are_placed_together_are_one_unit(prompt: Prompt) -> None:
+    """Fields of one block have to be loaded with their placement; a field beside them is its own unit."""
     prompt.type(
         "f = ti.field(ti.f32)\ng = ti.field(ti.f32)\nb = ti.root.dense(ti.i, 8)\nb.place(f, g)\nh = ti.field(int, 3)"
     )
@@ -206,6 +224,7 @@ def test_fields_that_are_placed_together_are_one_unit(prompt: Prompt) -> None:
 
 
 def test_a_field_waits_for_the_cell_that_places_it(prompt: Prompt) -> None:
+    """A field without a place is held back, also across a failed cell, and sent once with its placement."""
     prompt.type("f = ti.field(ti.f32)")
     assert prompt.gpu.loads == []
     assert prompt.notes == ["f waits for its place: ti.root.dense(ti.i, n).place(f)"]
@@ -218,6 +237,7 @@ def test_a_field_waits_for_the_cell_that_places_it(prompt: Prompt) -> None:
 
 
 def test_a_name_taken_from_a_unit_of_several_leaves_the_others_callable(prompt: Prompt) -> None:
+    """Declaring one of two fields anew makes a unit of another id, so that the other field is not replaced."""
     prompt.type("a, b = ti.field(ti.f32, 1), ti.field(ti.f32, 2)")
     prompt.type("a = ti.field(ti.f32, 3)")
     assert prompt.gpu.loaded() == ["a", "a_2"]
@@ -287,6 +307,7 @@ def test_a_function_that_becomes_the_laptops_takes_its_callers_along(prompt: Pro
     ],
 )
 def test_what_a_kernel_uses_of_the_laptop_goes_along(prompt: Prompt, line: str, text: str) -> None:
+    """Constants, modules, types and functions are written out as source and loaded before the kernel."""
     prompt.type(line)
     prompt.type("@ti.kernel\ndef k():\n    a = n\n")
     assert prompt.gpu.loads[0] == ("n", text)
@@ -294,11 +315,13 @@ def test_what_a_kernel_uses_of_the_laptop_goes_along(prompt: Prompt, line: str, 
 
 
 def test_what_goes_along_brings_what_it_needs(prompt: Prompt) -> None:
+    """A function that a kernel calls takes its own constants to the worker before it."""
     prompt.type("m = 3\ndef n(a): return a * m\n@ti.kernel\ndef k():\n    a = n(1)\n")
     assert prompt.gpu.loaded() == ["m", "n", "k"]
 
 
 def test_an_unchanged_constant_goes_once(prompt: Prompt) -> None:
+    """A second kernel with the same constant does not send it again."""
     prompt.type("n = 8")
     prompt.type("@ti.kernel\ndef a():\n    b = n\n")
     prompt.type("@ti.kernel\ndef b():\n    b = n\n")
@@ -306,6 +329,7 @@ def test_an_unchanged_constant_goes_once(prompt: Prompt) -> None:
 
 
 def test_a_changed_constant_goes_again_and_its_users_are_made_anew(prompt: Prompt) -> None:
+    """Taichi compiles constants in, so a new value also reloads functions and kernels that use it."""
     prompt.type("n = 8\n@ti.func\ndef f(): return n\n@ti.kernel\ndef k(): f()\n")
     prompt.gpu.loads.clear()
     prompt.type("n = 9")
@@ -314,6 +338,7 @@ def test_a_changed_constant_goes_again_and_its_users_are_made_anew(prompt: Promp
 
 
 def test_a_changed_function_makes_its_users_anew_and_stays_the_newest(prompt: Prompt) -> None:
+    """Kernels follow the new function, which is loaded last again because gpu[None] is what was typed."""
     prompt.type("@ti.func\ndef f(): return 1\n@ti.kernel\ndef k(): f()\n")
     prompt.gpu.loads.clear()
     prompt.type("@ti.func\ndef f(): return 2\n")
@@ -321,18 +346,21 @@ def test_a_changed_function_makes_its_users_anew_and_stays_the_newest(prompt: Pr
 
 
 def test_a_field_is_not_declared_anew_when_its_size_changes(prompt: Prompt) -> None:
+    """A new value of a constant leaves fields alone, as they would lose their contents."""
     prompt.type("n = 8\nx = ti.field(ti.f32, n)")
     prompt.type("n = 9")
     assert prompt.gpu.loaded() == ["n", "x", "n"]
 
 
 def test_a_field_takes_the_constant_as_it_was_at_its_line(prompt: Prompt) -> None:
+    """A name that changes within a cell is sent before each field with the value it has there."""
     prompt.type("n = 8\nx = ti.field(ti.f32, n)\nn = 9\ny = ti.field(ti.f32, n)")
     assert prompt.gpu.loads[:2] == [("n", "n = 8"), ("x", "x = ti.field(ti.f32, n)")]
     assert prompt.gpu.loads[2] == ("n", "n = 9")
 
 
 def test_a_constant_is_sent_again_after_everything_was_dropped(prompt: Prompt) -> None:
+    """The prompt does not rely on what the worker no longer has."""
     prompt.type("n = 8\n@ti.kernel\ndef k():\n    b = n\n")
     prompt.gpu.cleanup_all()
     prompt.gpu.loads.clear()
@@ -341,6 +369,7 @@ def test_a_constant_is_sent_again_after_everything_was_dropped(prompt: Prompt) -
 
 
 def test_an_array_in_a_kernel_is_refused_with_its_place_and_advice(prompt: Prompt) -> None:
+    """Laptop arrays never go along: the error has line and column, and nothing is sent."""
     prompt.type("a = np.zeros(3)")
     with pytest.raises(CompileError, match=r"a is a NumPy array on this laptop, .* pass it as an argument") as caught:
         prompt.type("\n@ti.kernel\ndef k():\n    for i in range(3):\n        a[i] = 1\n")
@@ -349,6 +378,7 @@ def test_an_array_in_a_kernel_is_refused_with_its_place_and_advice(prompt: Promp
 
 
 def test_a_parameter_or_local_of_the_same_name_is_no_use(prompt: Prompt) -> None:
+    """A kernel's own names hide those of the laptop, so nothing of these is sent or refused."""
     prompt.type("x = np.zeros(3)\ni = np.zeros(3)")
     prompt.type("@ti.kernel\ndef k(x: ti.types.ndarray()):\n    for i in x:\n        x[i] = i\n")
     assert prompt.gpu.loaded() == ["k"]
@@ -358,12 +388,14 @@ def test_a_parameter_or_local_of_the_same_name_is_no_use(prompt: Prompt) -> None
 
 
 def test_statements_before_an_error_have_had_their_effect(prompt: Prompt) -> None:
+    """A cell stops at its first error, and what ran before it stays."""
     with pytest.raises(ZeroDivisionError):
         prompt.type("a = 1\n1 / 0\na = 2")
     assert prompt.values["a"] == 1
 
 
 def test_a_failed_load_leaves_the_earlier_kernel_callable(prompt: Prompt) -> None:
+    """A mistake in a new version does not take the last good one away."""
     prompt.type(KERNEL)
     prompt.gpu.failures["wrong"] = compile_error("no")
     with pytest.raises(CompileError):
@@ -373,6 +405,7 @@ def test_a_failed_load_leaves_the_earlier_kernel_callable(prompt: Prompt) -> Non
 
 
 def test_what_waited_in_a_failed_cell_is_not_sent_with_the_next(prompt: Prompt) -> None:
+    """A definition that was held back when its cell failed is forgotten, not loaded later by surprise."""
     with pytest.raises(NameError):
         prompt.type(KERNEL + "nothing")
     prompt.type("1")

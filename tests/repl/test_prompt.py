@@ -37,15 +37,18 @@ def typist() -> Iterator[Typist]:
 
 
 def test_enter_runs_a_complete_line(typist: Typist) -> None:
+    """A single complete statement needs no empty line after it."""
     assert typist.type("1 + 1\r") == ["2"]
 
 
 def test_a_kernel_is_indented_as_it_is_typed_and_ends_with_an_empty_line(typist: Typist) -> None:
+    """Nobody has to type blanks: each colon indents the next line, and an empty line runs the kernel."""
     typist.type("@ti.kernel\rdef k(x: ti.types.ndarray()):\rfor i in x:\rx[i] = 1\r\r")
     assert typist.gpu.loads == [("k", "@ti.kernel\ndef k(x: ti.types.ndarray()):\n    for i in x:\n        x[i] = 1")]
 
 
 def test_a_pasted_cell_keeps_its_own_indentation(typist: Typist) -> None:
+    """A bracketed paste is taken as it is, with empty lines in it, and runs as a whole."""
     typist.type("\x1b[200~@ti.kernel\ndef k():\n    pass\n\nk()\x1b[201~\r")
     assert typist.gpu.calls == [("k", "k", ())]
 
@@ -70,25 +73,30 @@ def test_a_blank_within_a_line_is_a_blank(typist: Typist) -> None:
 
 
 def test_backspace_takes_back_one_indentation(typist: Typist) -> None:
+    """One key is enough to leave a block, for an else or the like."""
     typist.type("if True:\ra = 1\r\x7felse:\ra = 2\r\r")
     assert typist.shell.evaluator.names.values["a"] == 1
 
 
 def test_ctrl_c_at_the_prompt_clears_the_line(typist: Typist) -> None:
+    """Ctrl-C drops what was being typed, and names from before stay."""
     assert typist.type("a = 1\rb = (\x03a\r") == ["1"]
 
 
 def test_ctrl_d_and_quit_end_the_prompt(typist: Typist) -> None:
+    """Both return to the shell, and nothing typed after :quit is run."""
     assert typist.type(":quit\r1\r") == []
 
 
 def test_an_error_leaves_the_prompt(typist: Typist) -> None:
+    """An exception is shown, and the next line is run as usual."""
     said = typist.type("1 / 0\r2\r")
     assert said[0].startswith("ZeroDivisionError: division by zero")
     assert said[1] == "2"
 
 
 def test_ctrl_c_in_a_kernel_returns_to_the_prompt(typist: Typist) -> None:
+    """An interrupted call is told in a word, and the next line is run as usual."""
     typist.gpu.call_failures["k"] = KeyboardInterrupt()
     said = typist.type("@ti.kernel\rdef k(): pass\r\rk()\r3\r")
     assert said[-2:] == ["Interrupted", "3"]
@@ -107,4 +115,5 @@ def test_ctrl_c_in_a_kernel_returns_to_the_prompt(typist: Typist) -> None:
     ],
 )
 def test_the_next_line_is_indented_as_python_is_written(text: str, indent: str) -> None:
+    """A colon indents, also before a comment; return takes one level back; a hash in a string is no comment."""
     assert next_indent(text) == indent

@@ -38,10 +38,12 @@ def error_of(text: str, first_line: int = 1, **failures: BaseException) -> str:
 
 
 def test_an_error_of_the_worker_points_into_the_users_text() -> None:
+    """Line, function and text are shown with carets below, with no indentation but the margin."""
     assert error_text(CompileError("no", frames=(FRAME,))) == "CompileError: no\n  line 3, in k\n    abc = 1\n    ^^^"
 
 
 def test_an_error_of_a_call_points_to_the_call_first() -> None:
+    """The calling line comes above the kernel's, and its carets fit under text that is not ASCII."""
     error = KernelArgumentError("b takes f32", frames=(FRAME,))
     text = "@ti.kernel\ndef k(): pass\n\nk('ä', 1)"
     assert error_of(text, k=error).split("\n") == [
@@ -56,6 +58,7 @@ def test_an_error_of_a_call_points_to_the_call_first() -> None:
 
 
 def test_an_error_of_python_shows_the_users_frames_only() -> None:
+    """Frames inside libraries are left out, and lines are counted as the user counts them."""
     text = error_of("import json\ndef f(a):\n    return json.loads(a)\n\nf('{')", 10)
     assert text.startswith("json.decoder.JSONDecodeError: Expecting property name")
     assert "line 14\n    f('{')\n" in text
@@ -64,20 +67,24 @@ def test_an_error_of_python_shows_the_users_frames_only() -> None:
 
 
 def test_a_syntax_error_has_a_caret_under_its_place() -> None:
+    """The caret fits under the shown text, from which the indentation is taken away."""
     assert error_of("x = 1\n  y = )") == "IndentationError: unexpected indent\n  line 2\n    y = )\n    ^"
     assert error_of("1 +* 2", 7) == "SyntaxError: invalid syntax\n  line 7\n    1 +* 2\n       ^"
 
 
 def test_an_endless_recursion_is_cut() -> None:
+    """A thousand equal frames do not flood the screen."""
     assert len(error_of("def f(): f()\nf()").splitlines()) < 50
 
 
 def test_an_engine_lost_tells_what_is_there_again_and_what_is_not() -> None:
+    """After a crash the user reads which units were reloaded and which arrays are lost."""
     error = EngineCrashed("the engine died", signal="SIGSEGV", restored=("k",), lost=("x",))
     assert error_text(error) == "EngineCrashed: the engine died; reloaded: k; lost: x"
 
 
 def test_ctrl_c_tells_what_was_stopped_on_the_worker() -> None:
+    """An interrupt that reached a kernel also says what it was and what is lost; a plain one is one word."""
     interrupt = KeyboardInterrupt()
     assert error_text(interrupt) == "Interrupted"
     interrupt.__cause__ = Interrupted("k was interrupted", lost=("x",))
@@ -92,12 +99,15 @@ def test_a_worker_that_is_gone_leaves_the_prompt_and_says_how_to_go_on(error: Ti
 
 
 def test_colour_is_there_only_when_asked_for() -> None:
+    """Errors hold no escape sequences by default, so that files and pipes stay clean."""
     error = CompileError("no", frames=(FRAME,))
     assert "\x1b[31m" in error_text(error, Style(colour=True))
     assert "\x1b" not in error_text(error)
 
 
 def test_a_value_whose_repr_asks_a_worker_that_is_gone_is_shown_all_the_same() -> None:
+    """A repr that fails for want of the worker gives type and reason instead of an error."""
+
     class Gone:
         def __repr__(self) -> str:
             raise WorkerUnreachable("nothing is heard")
@@ -110,10 +120,12 @@ def test_a_value_whose_repr_asks_a_worker_that_is_gone_is_shown_all_the_same() -
     [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KiB"), (3 << 30, "3.0 GiB"), (5 << 40, "5.0 TiB")],
 )
 def test_sizes_are_readable(size: int, text: str) -> None:
+    """Bytes are given in the unit that keeps the number short."""
     assert size_text(size) == text
 
 
 def test_a_table_is_as_wide_as_what_is_in_it() -> None:
+    """Columns are aligned, and no line ends with blanks."""
     rows: list[tuple[Any, ...]] = [("a", "bb"), ("ccc", "d")]
     assert table(rows) == "a    bb\nccc  d"
 

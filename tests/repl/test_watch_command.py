@@ -39,6 +39,7 @@ def sim(tmp_path: Path) -> Path:
     ],
 )
 def test_wrong_arguments_are_told_before_anything_is_started(sim: Path, arguments: list[str], message: str) -> None:
+    """Missing files, wrong addresses and a broken --call exit with 2 and a reason, and start no worker."""
     done = CliRunner().invoke(main, ["watch", *(each.format(sim=sim) for each in arguments)])
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith("tiremote: ")
@@ -46,6 +47,7 @@ def test_wrong_arguments_are_told_before_anything_is_started(sim: Path, argument
 
 
 def test_its_help_names_its_options() -> None:
+    """What to name, what to call and which worker to use are found through tiremote watch --help."""
     done = CliRunner().invoke(main, ["watch", "--help"])
     for word in ("[URL] FILE...", "--call", "--once", "--session", "--arch", "--key"):
         assert word in done.output
@@ -86,6 +88,7 @@ def frame(unit: str, text: str) -> SourceFrame:
 
 
 def test_a_receipt_is_one_line_with_the_time(sim: Path) -> None:
+    """Each save that loads is told with time of day, version and definitions, and counts as success."""
     watched = Watched(sim)
     watched.save("def step(): pass\n")
     assert watched.notes == ["12:00:00 sim version 1: step() (0 ms)"]
@@ -93,6 +96,7 @@ def test_a_receipt_is_one_line_with_the_time(sim: Path) -> None:
 
 
 def test_an_error_is_told_with_file_line_and_caret_and_nothing_is_called(sim: Path) -> None:
+    """A failed load points into the file, and the call does not run on old code."""
     watched = Watched(sim, call="1 / 0")
     watched.watching.reloaded((watched.failed(CompileError("no", frames=(frame("sim", "abc"),))),))
     assert not watched.watching.after_saves()
@@ -100,6 +104,7 @@ def test_an_error_is_told_with_file_line_and_caret_and_nothing_is_called(sim: Pa
 
 
 def test_the_call_runs_with_the_names_of_the_files_and_shows_its_value(sim: Path) -> None:
+    """--call may be any Python with np and the files' names, and tells its last value and its duration."""
     watched = Watched(sim, call="[step(n) for n in range(2)]; np.arange(2).sum()")
     watched.save("def step(n): pass\n")
     assert watched.watching.after_saves()
@@ -109,6 +114,7 @@ def test_the_call_runs_with_the_names_of_the_files_and_shows_its_value(sim: Path
 
 
 def test_the_call_reaches_a_unit_by_its_id(sim: Path) -> None:
+    """The call can name a file's unit, for names that several files define."""
     watched = Watched(sim, call="sim['step'](3)")
     watched.save("def step(n): pass\n")
     assert watched.watching.after_saves()
@@ -116,6 +122,7 @@ def test_the_call_reaches_a_unit_by_its_id(sim: Path) -> None:
 
 
 def test_a_name_of_two_files_is_that_of_the_importing_one_whichever_was_saved_last(sim: Path) -> None:
+    """Saving a helper does not make the call use the helper's function of the same name."""
     watched = Watched(sim, call="step()")
     for unit in ("helpers", "sim", "helpers"):
         receipt = watched.session.compile_and_load(f"def step(): pass\n# {len(watched.session.loads)}", unit)
@@ -125,6 +132,7 @@ def test_a_name_of_two_files_is_that_of_the_importing_one_whichever_was_saved_la
 
 
 def test_saves_during_a_call_lead_to_one_more(sim: Path) -> None:
+    """Several saves that pile up are followed by a single call, of the newest code."""
     watched = Watched(sim, call="step()")
     for number in range(3):
         watched.save(f"def step(): return {number}\n")
@@ -133,6 +141,7 @@ def test_saves_during_a_call_lead_to_one_more(sim: Path) -> None:
 
 
 def test_nothing_is_called_after_a_save_of_which_a_part_failed(sim: Path) -> None:
+    """One failed file of a batch is enough to skip the call, which would mix old and new."""
     watched = Watched(sim, call="step()")
     watched.save("def step(): pass\n", saved_with=watched.failed(CompileError("no")))
     assert not watched.watching.after_saves()
@@ -140,6 +149,7 @@ def test_nothing_is_called_after_a_save_of_which_a_part_failed(sim: Path) -> Non
 
 
 def test_a_name_that_a_file_no_longer_defines_is_gone(sim: Path) -> None:
+    """A call of a removed function fails with NameError and does not run the earlier version."""
     watched = Watched(sim, call="step()")
     watched.save("def step(): pass\n")
     assert watched.watching.after_saves()
@@ -149,6 +159,7 @@ def test_a_name_that_a_file_no_longer_defines_is_gone(sim: Path) -> None:
 
 
 def test_an_error_of_the_call_points_to_the_call_and_into_the_file(sim: Path) -> None:
+    """A kernel that fails shows the text of --call and the path and line in the saved file."""
     watched = Watched(sim, call="step()")
     watched.session.call_failures["step"] = KernelRuntimeError("no", frames=(frame("sim", "abc"),))
     watched.save("def step(): pass\n")
@@ -160,6 +171,7 @@ def test_an_error_of_the_call_points_to_the_call_and_into_the_file(sim: Path) ->
 
 
 def test_ctrl_c_ends_the_call_and_not_the_watch(sim: Path) -> None:
+    """The first Ctrl-C interrupts what is running and says that another one ends the watch."""
     watched = Watched(sim, call="step()")
     watched.session.call_failures["step"] = KeyboardInterrupt()
     watched.save("def step(): pass\n")
@@ -169,12 +181,15 @@ def test_ctrl_c_ends_the_call_and_not_the_watch(sim: Path) -> None:
 
 @pytest.mark.parametrize(("failures", "status"), [({}, 0), ({"step": compile_error("so")}, 1)])
 def test_once_loads_once_and_ends_with_a_status(sim: Path, failures: dict[str, BaseException], status: int) -> None:
+    """With --once the exit status is 0 if all files load and 1 if one does not."""
     watched = Watched(sim)
     watched.session.failures = failures
     assert watched.watching.run(once=True) == status
 
 
 def test_ctrl_c_ends_the_watch_well(sim: Path) -> None:
+    """Ending a watch by hand is no failure, but an interrupted --once exits with 130."""
+
     class Interrupted(Watching):
         def after_saves(self) -> bool:
             raise KeyboardInterrupt
@@ -188,6 +203,8 @@ def test_ctrl_c_ends_the_watch_well(sim: Path) -> None:
 
 
 def test_constants_are_those_of_the_newest_load(sim: Path) -> None:
+    """The call sees a constant's value as last saved, not as it was at the first load."""
+
     class Constants(RecordingSession):
         def __getitem__(self, kernel_id: str):  # type: ignore[no-untyped-def]
             return {"dt": int(self.sources[kernel_id].removeprefix("dt = "))}
