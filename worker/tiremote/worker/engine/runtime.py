@@ -12,10 +12,9 @@ import copy
 import gc
 import importlib
 import io
-import os
 import types
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +24,7 @@ from tiremote.worker.engine.device import cpu_name, cuda_device_name
 from tiremote.worker.engine.half_declared import Snapshot, has_unplaced_fields, leave_kernel, take_snapshot
 from tiremote.worker.engine.init_guard import InitGuard
 from tiremote.worker.engine.options import check_options
+from tiremote.worker.engine.quiet import quiet_environment, silenced
 from tiremote.worker.engine.runtime_arrays import ArrayRuntime
 from tiremote.worker.engine.snode_trees import SNodeTrees
 from tiremote.worker.engine.split_root import RootSplitter
@@ -70,7 +70,7 @@ class TaichiRuntime(ArrayRuntime):
     def __init__(self, name: str = "taichi") -> None:
         self.name = name
         self._lang: dict[str, Any] = {}
-        with _quiet_environment():
+        with quiet_environment():
             self.ti: Any = importlib.import_module(name)
             self.tm: Any = importlib.import_module(f"{name}.math")
         self.impl: Any = self.lang("impl")
@@ -138,7 +138,7 @@ class TaichiRuntime(ArrayRuntime):
         """Whether this machine has a usable ``cuda``, ``vulkan``, ... (``cpu`` always)."""
         if arch == "cpu":
             return True
-        with _silenced(self.ti):
+        with silenced(self.ti):
             try:
                 return bool(getattr(self.core, f"with_{arch}")())
             except Exception:
@@ -183,9 +183,6 @@ class TaichiRuntime(ArrayRuntime):
     def fields_builder_class(self) -> Any:
         return self.ti.FieldsBuilder
 
-    def materialized(self) -> bool:
-        return bool(self.state.materialized)
-
     def snode_tree_count(self) -> int:
         """How many SNode trees exist; `MAX_SNODE_TREES` (in `snode_trees`) is the most there can be."""
         return self.trees.count()
@@ -220,17 +217,9 @@ class TaichiRuntime(ArrayRuntime):
         """Whether this is what ``@ti.func``, ``@ti.pyfunc`` or ``@ti.real_func`` makes of a function."""
         return _is_function(value) and getattr(value, "_is_taichi_function", False) is True
 
-    def is_pyfunc(self, value: object) -> bool:
-        """Whether this may be called in Python scope too."""
-        return self.is_func(value) and bool(value.func.pyfunc)  # type: ignore[attr-defined]
-
     def primal(self, kernel: Any) -> Any:
         """The ``Kernel`` object behind a decorated kernel or a bound one."""
         return kernel._primal
-
-    def adjoint(self, kernel: Any) -> Any:
-        """The ``Kernel`` object of its gradient."""
-        return kernel._adjoint
 
     def owner(self, kernel: Any) -> tuple[Any, ...]:
         """The object that a kernel was got from, in front of its arguments; nothing for any other kernel."""
@@ -240,16 +229,6 @@ class TaichiRuntime(ArrayRuntime):
     def python_function(self, kernel: Any) -> Any:
         """The Python function that was decorated as a kernel or func."""
         return kernel.func.func if self.is_func(kernel) else self.primal(kernel).func
-
-    def arguments(self, kernel: Any) -> Sequence[Any]:
-        """What a kernel or func takes: objects with ``name`` and ``annotation``, ``self`` included."""
-        owner = kernel.func if self.is_func(kernel) else self.primal(kernel)
-        return list(owner.arguments)
-
-    def returns(self, kernel: Any) -> tuple[Any, ...]:
-        """The annotations of what it returns; empty for nothing."""
-        owner = kernel.func if self.is_func(kernel) else self.primal(kernel)
-        return tuple(owner.return_type or ())
 
     def ensure_compiled(self, kernel: Any, *args: Any) -> Any:
         """Builds the front end of a kernel for these arguments without a launch; gives the instance's key.
@@ -266,12 +245,6 @@ class TaichiRuntime(ArrayRuntime):
     def compiled_count(self, kernel: Any) -> int:
         """How many instances of it exist."""
         return len(self.primal(kernel).compiled_kernels)
-
-    def forget_compiled(self, kernel: Any) -> None:
-        """Drops its instances: the next call compiles anew, with the globals as they then are."""
-        for each in (self.primal(kernel), self.adjoint(kernel)):
-            each.compiled_kernels.clear()
-            each.mapper.mapping.clear()
 
     def compiled_instances(self) -> CompiledInstances:
         """What is compiled now; ``forget_later(runtime)`` drops what came since."""
@@ -314,9 +287,6 @@ class TaichiRuntime(ArrayRuntime):
     def is_struct_type(self, value: object) -> bool:
         """Whether this is what ``@ti.dataclass`` or ``ti.types.struct`` makes."""
         return issubclass(type(value), self.lang("struct").StructType)
-
-    def is_data_oriented(self, value: object) -> bool:
-        return bool(getattr(type(value), "_data_oriented", False))
 
     def is_snode(self, value: object) -> bool:
         """Whether this is a block such as ``ti.root.dense(...)`` gives."""
@@ -398,34 +368,3 @@ def _is_function(value: object) -> bool:
 def _one_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
-
-
-@contextlib.contextmanager
-def _silenced(ti: Any) -> Iterator[None]:
-    """The runtime logs a missing driver straight to the terminal; here that is an answer, not a fault."""
-    ti._logging.set_logging_level("critical")
-    try:
-        yield
-    finally:
-        ti._logging.set_logging_level("error")
-
-
-@contextlib.contextmanager
-def _quiet_environment() -> Iterator[None]:
-    """While the module is imported: no banner, no call home, and kernel prints go to the real stdout.
-
-    Taichi turns on a print buffer of its own when ``sys.stdout`` is replaced at import, which loses prints.
-    """
-    wanted = {"ENABLE_TAICHI_HEADER_PRINT": "0", "TI_SKIP_VERSION_CHECK": "ON", "TI_ENABLE_PYBUF": "0"}
-    before = {key: os.environ.get(key) for key in wanted}
-    os.environ.update(wanted)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            if key == "TI_SKIP_VERSION_CHECK":
-                continue  # it is read at every ti.init, and a worker never calls home
-            if value is None:
-                del os.environ[key]
-            else:
-                os.environ[key] = value

@@ -20,7 +20,6 @@ from tiremote.protocol.errors import (
     Refused,
     TiremoteError,
     Unauthorized,
-    UnknownName,
     VersionMismatch,
 )
 from tiremote.protocol.messages import (
@@ -37,7 +36,6 @@ from tiremote.protocol.messages import (
     Interrupt,
     Ping,
     Request,
-    Rollback,
     Status,
 )
 from tiremote.protocol.receipts import Description
@@ -58,8 +56,9 @@ from tiremote.worker.front.output import Output, Stream
 from tiremote.worker.front.reports import description, session_line, session_status
 from tiremote.worker.front.scheduler import Scheduler, describe
 from tiremote.worker.front.session_table import SessionTable
-from tiremote.worker.front.sessions import Job, Seat, Session, Unit
+from tiremote.worker.front.sessions import Job, Seat, Session
 from tiremote.worker.front.settings import Settings
+from tiremote.worker.front.texts import as_compile, history
 from tiremote.worker.link import Message
 
 _log = logging.getLogger(__name__)
@@ -165,7 +164,7 @@ class Front:
             self._answers.send(route, answer)
             return
         self._admit(request, seat.session, nbytes)
-        compiled = _as_compile(request, seat.session)
+        compiled = as_compile(request, seat.session)
         job = Job(
             key=self.scheduler.new_key(),
             seat=seat,
@@ -313,9 +312,7 @@ class Front:
         return description(seat.session)
 
     def _history(self, request: History, seat: Seat, _now: float) -> HistoryResult:
-        unit = _unit(seat.session, request.unit)
-        versions = unit.history.all() if request.version is None else (unit.history.get(request.version),)
-        return HistoryResult(unit=request.unit, current=unit.holding.version, versions=versions)
+        return history(request, seat.session)
 
     def _interrupt(self, request: Interrupt, seat: Seat, now: float) -> InterruptResult:
         job = seat.session.running()
@@ -384,29 +381,3 @@ def _same_options(session: Session, request: Hello) -> None:
                 f"the session runs with {name}={session.options.get(name)!r}, not {value!r}: "
                 "use another session name, or leave the option out"
             )
-
-
-def _unit(session: Session, name: str) -> Unit:
-    try:
-        return session.units[name]
-    except KeyError:
-        known = tuple(session.units)
-        raise UnknownName(
-            f"there is no unit {name!r}; there are {', '.join(known) or 'none'}", name=name, known=known
-        ) from None
-
-
-def _as_compile(request: EngineRequest, session: Session) -> EngineRequest:
-    """What the engine is sent: a rollback is a compile of an earlier text, which only the front has."""
-    if not isinstance(request, Rollback):
-        return request
-    source = _unit(session, request.unit).history.get(request.version).source
-    return Compile(
-        id=request.id,
-        token=request.token,
-        events=request.events,
-        deadline=request.deadline,
-        source=source or "",
-        unit=request.unit,
-        keep=request.keep,
-    )
