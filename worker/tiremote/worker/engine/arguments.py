@@ -220,9 +220,8 @@ def _in_order(
     """Positional and named values as one list, and the key each was passed under."""
     signature = ", ".join(f"{each.name}: {each.takes}" for each in parameters)
     if len(args) > len(parameters):
-        raise KernelArgumentError(
-            f"{name}() takes {len(parameters)} arguments ({signature}), but {len(args) + len(kwargs)} came"
-        )
+        takes = f"{len(parameters)} argument{'' if len(parameters) == 1 else 's'}"
+        raise KernelArgumentError(f"{name}() takes {takes} ({signature}), but {len(args) + len(kwargs)} came")
     values: list[Any] = list(args)
     keys: list[int | str] = list(range(len(args)))
     positions = {each.name: i for i, each in enumerate(parameters)}
