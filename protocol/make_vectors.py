@@ -18,7 +18,7 @@ import numpy as np
 from tiremote.protocol.codec import decode_reply, decode_request, encode, failure, id_in, id_of, read_header
 from tiremote.protocol.dtypes import DTYPES, name_of
 from tiremote.protocol.error_wire import BY_CODE
-from tiremote.protocol.errors import SourceFrame, TiremoteError
+from tiremote.protocol.errors import AsOf, SourceFrame, TiremoteError
 from tiremote.protocol.messages import (
     Alloc,
     Bye,
@@ -38,6 +38,7 @@ from tiremote.protocol.messages import (
     Request,
     Rollback,
     Run,
+    Snapshot,
     Status,
 )
 from tiremote.protocol.receipts import (
@@ -67,6 +68,7 @@ from tiremote.protocol.results import (
     Running,
     RunResult,
     SessionStatus,
+    SnapshotResult,
     WorkerStatus,
 )
 from tiremote.protocol.values import Handle, Name, WireArray, wire_array
@@ -110,6 +112,7 @@ REQUESTS: list[tuple[str, Request]] = [
     ("compile as the next free unit", Compile(id=9, token=TOKEN, source=SOURCE)),
     ("compile as a named unit", Compile(id=9, token=TOKEN, source=SOURCE, unit="adder", events=True, deadline=60.0)),
     ("compile that starts clean", Compile(id=9, token=TOKEN, source=SOURCE, unit="adder", keep=False)),
+    ("snapshot", Snapshot(id=9, token=TOKEN, every_seconds=60.0, every_runs=1000)),
     ("rollback", Rollback(id=9, token=TOKEN, unit="adder", version=1)),
     ("history of a unit", History(id=9, token=TOKEN, unit="adder")),
     ("history with the text of one version", History(id=9, token=TOKEN, unit="adder", version=1)),
@@ -245,6 +248,9 @@ REPLIES: list[tuple[str, Reply]] = [
             timing=TIMING),
     ),
     ("fetch of a handle", Ok(id=15, result=FetchResult(handle=HANDLE), timing=TIMING)),
+    ("snapshot", Ok(id=9, result=SnapshotResult(
+        copied=("adder.total", "x"), skipped={"adder.tree": "it is sparse"}, nbytes=44, every_seconds=60.0),
+        timing=TIMING)),
     ("cleanup", Ok(id=16, result=CleanupResult(units=("adder",), handles=(HANDLE.id,), nbytes=40), timing=TIMING)),
     ("event: printed by a kernel", Event(id=10, seq=1, event="stdout", text="i = 3\n")),
     ("event: printed to standard error", Event(id=10, seq=2, event="stderr", text="careful\n")),
@@ -256,7 +262,8 @@ ERROR_DATA: dict[str, Any] = {
     "supported": (1, 1), "size": 70_000_000, "limit": 67_108_864, "parameter": "base", "type": "ZeroDivisionError",
     "frames": (SourceFrame(unit="kernel_0", version=1, function="add_base", line=4, column=9, end_column=21,
                            text="        x[i] += base"),),
-    "request": 10, "restored": ("kernel_0",), "lost": ("x",), "signal": "SIGSEGV", "deadline": 10.0,
+    "request": 10, "restored": ("kernel_0",),
+    "as_of": (AsOf(name="x", request=7, op="put", seconds=1.5),), "lost": ("y",), "signal": "SIGSEGV", "deadline": 10.0,
     "requested": 1 << 40, "available": 1 << 30, "name": "add_bsae", "known": ("add_base",), "handle": HANDLE.id,
 }  # fmt: skip
 

@@ -88,16 +88,19 @@ def works(session: RawSession) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL, signal.SIGBUS, signal.SIGTERM])
 def test_an_engine_killed_by_a_signal_is_reported_and_replaced(loaded: RawSession, number: signal.Signals) -> None:
-    """The waiting client gets the signal's name, what is reloaded and what is lost, and the session goes on."""
-    x = loaded.put(np.zeros(10, np.float32), label="x")
+    """The waiting client gets the signal's name, what is there again and what is lost, and the session goes on."""
+    x = loaded.put(np.arange(10, dtype=np.float32), label="x")
+    y = loaded.alloc(shape=(3,), label="y")
     with pytest.raises(EngineCrashed) as caught:
         loaded.run("kill", int(number), unit="sim")
     error = caught.value
     assert error.signal == number.name
     assert error.restored == ("sim",)
-    assert set(error.lost) == {"x", "sim.count"}
+    assert [(one.name, one.op) for one in error.as_of] == [("x", "put")]
+    assert set(error.lost) == {"y", "sim.count"}
+    assert loaded.fetch(x).tolist() == list(range(10))
     with pytest.raises(StaleHandle):
-        loaded.fetch(x)
+        loaded.fetch(y)
     works(loaded)
 
 

@@ -51,6 +51,7 @@ from tiremote.protocol.messages import (
     Put,
     Rollback,
     Run,
+    Snapshot,
     Status,
 )
 from tiremote.protocol.packing import pack
@@ -73,6 +74,7 @@ REQUESTS = [
     Compile(id=1, token="t", source="x = 1\n", unit="u", events=True, deadline=2.5, keep=False),
     Rollback(id=1, token="t", unit="u", version=2, keep=False),
     History(id=1, token="t", unit="u", version=2),
+    Snapshot(id=1, token="t", every_seconds=0.5, every_runs=3),
     Run(id=1, token="t", target=Name(name="f"), args=(1, (2, [3]), np.float32(1.5), HANDLE), kwargs={"a": None}),
     Run(id=1, token="t", target=HANDLE, method="step"),
     Put(id=1, token="t", target=HANDLE, source=Name(unit="u", name="x"), region=(0, (None, 3, None)), cast=True),

@@ -12,6 +12,7 @@ from tiremote.protocol import errors
 from tiremote.protocol.codec import decode_reply, encode, error_of, failure
 from tiremote.protocol.error_wire import BY_CODE, error_from_wire
 from tiremote.protocol.errors import (
+    AsOf,
     CompileError,
     EngineCrashed,
     KernelArgumentError,
@@ -34,6 +35,10 @@ DATA = {
     "type": "ValueError",
     "request": "r-1",
     "restored": ("sim",),
+    "as_of": (
+        AsOf(name="z", request=7, op="put", seconds=0.5),
+        AsOf(name="w", request=None, op="snapshot", seconds=2.0),
+    ),
     "lost": ("x", "y"),
     "signal": "SIGSEGV",
     "deadline": 2.5,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tiremote.protocol.errors import SourceFrame, TiremoteError
+from tiremote.protocol.errors import AsOf, SourceFrame, TiremoteError
 
 
 def _tree(cls: type[TiremoteError]) -> list[type[TiremoteError]]:
@@ -34,6 +34,7 @@ def error_from_wire(code: str, message: str, data: Mapping[str, Any]) -> Tiremot
 _FRAMES = frozenset({"frames"})
 _NAMES = frozenset({"restored", "lost", "known"})
 _PAIRS = frozenset({"supported"})
+_AS_OF = frozenset({"as_of"})
 
 
 def _thaw(name: str, value: Any) -> Any:
@@ -41,10 +42,19 @@ def _thaw(name: str, value: Any) -> Any:
         return tuple(SourceFrame(**{field: kind(frame[field]) for field, kind in _FRAME_FIELDS}) for frame in value)
     if name in _NAMES:
         return tuple(str(one) for one in value)
+    if name in _AS_OF:
+        return tuple(_as_of(one) for one in value)
     if name in _PAIRS:
         lowest, highest = value
         return int(lowest), int(highest)
     return value
+
+
+def _as_of(value: Mapping[str, Any]) -> AsOf:
+    request = value.get("request")
+    if not isinstance(request, str | int | None):
+        raise TypeError("a request's id is text or a number")
+    return AsOf(name=str(value["name"]), request=request, op=str(value["op"]), seconds=float(value["seconds"]))
 
 
 def error_to_wire(error: TiremoteError) -> tuple[str, str, dict[str, Any]]:
@@ -56,6 +66,10 @@ def error_to_wire(error: TiremoteError) -> tuple[str, str, dict[str, Any]]:
 def _freeze(name: str, value: Any) -> Any:
     if name in _FRAMES:
         return [{field: _freeze(field, getattr(frame, field)) for field, _ in _FRAME_FIELDS} for frame in value]
+    if name in _AS_OF:
+        return [
+            {"name": _text(one.name), "request": one.request, "op": one.op, "seconds": one.seconds} for one in value
+        ]
     if isinstance(value, tuple):
         return [_freeze("", one) for one in value]
     return _text(value) if isinstance(value, str) else value

@@ -61,6 +61,22 @@ class SourceFrame:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AsOf:
+    """An array that was put back: it holds what it held after ``request``, which ended ``seconds`` before the loss.
+
+    ``op`` is the request's: ``put``, ``fetch`` or ``snapshot``; ``request`` is None for a snapshot of the worker's own.
+    """
+
+    name: str
+    request: str | int | None
+    op: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.name} (as of a {self.op} {self.seconds:.1f} s before)"
+
+
 class TiremoteError(Exception):
     """The root. ``message`` is one line: what came, what was expected, what to do."""
 
@@ -165,18 +181,25 @@ class KernelRuntimeError(_SourceError):
 
 
 class EngineError(TiremoteError):
-    """The engine was replaced. ``restored`` names what is there again, ``lost`` what is not."""
+    """The engine was replaced.
+
+    ``restored`` names the units that are loaded again, ``as_of`` the arrays and fields that were put back and from
+    when their contents are, ``lost`` what is not there any more.
+    """
 
     code = "engine"
-    carries: ClassVar[tuple[str, ...]] = ("request", "restored", "lost")
+    carries: ClassVar[tuple[str, ...]] = ("request", "restored", "as_of", "lost")
     request: str | int | None = None
     restored: tuple[str, ...] = ()
+    as_of: tuple[AsOf, ...] = ()
     lost: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         parts = [self.message]
         if self.restored:
             parts.append(f"reloaded: {_few(self.restored)}")
+        if self.as_of:
+            parts.append(f"restored: {_few(tuple(map(str, self.as_of)))}")
         if self.lost:
             parts.append(f"lost: {_few(self.lost)}")
         return "; ".join(parts)

@@ -284,6 +284,26 @@ class Fetch(EngineRequest):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Snapshot(EngineRequest):
+    """Copies every array and field to the front's memory, from where they are put back when an engine is lost.
+
+    ``every_seconds`` and ``every_runs`` have that done again, by itself, whenever that much time has passed or as many
+    runs have ended since the last one, if anything ran; 0 ends it, None leaves it as it is.
+    """
+
+    op: ClassVar[str] = "snapshot"
+
+    every_seconds: float | None = None
+    every_runs: int | None = None
+
+    def __post_init__(self) -> None:
+        EngineRequest.__post_init__(self)
+        _seconds("every_seconds", self.every_seconds)
+        if self.every_runs is not None and self.every_runs < 0:
+            raise ProtocolError(f"every_runs counts from 0; {self.every_runs} came")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Cleanup(EngineRequest):
     """Drops a ``unit``, ``targets``, or with ``everything`` all there is; memory comes back."""
 
@@ -340,7 +360,7 @@ OPS: Mapping[str, type[Request]] = {
     cls.op: cls
     for cls in (
         Hello, Ping, Status, Describe, Interrupt, Cancel, Bye, Compile, Run, Put, Alloc, Fetch, Cleanup,
-        History, Rollback,
+        History, Rollback, Snapshot,
     )
 }  # fmt: skip
 

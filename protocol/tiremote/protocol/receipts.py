@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from tiremote.protocol.values import Handle
+from tiremote.protocol.values import Handle, Name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,13 +156,17 @@ class UnitHolding:
 class ArrayHolding:
     """An array, field or object that is kept under a handle, as ``describe`` lists it.
 
-    ``label`` is the client's name for it. ``nbytes`` is 0 for objects.
+    ``label`` is the client's name for it. ``nbytes`` is 0 for objects. ``place`` is the name in a unit that leads to
+    the same thing, where one does. ``as_of`` is the request after which it held what was put back into it when an
+    engine was lost; None where that never was so.
     """
 
     handle: Handle
     label: str | None = None
     nbytes: int = 0
     made_by: str | int | None = None
+    place: Name | None = None
+    as_of: str | int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -169,6 +169,25 @@ class FetchResult:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SnapshotResult:
+    """``copied`` names what would be put back as of now; ``skipped`` maps a name to the reason why it would not.
+
+    ``nbytes`` is the size of the copies; ``every_seconds`` and ``every_runs`` are what holds from now on, 0 for never.
+    """
+
+    copied: tuple[str, ...] = ()
+    skipped: dict[str, Any] = field(default_factory=dict)
+    nbytes: int = 0
+    every_seconds: float = 0.0
+    every_runs: int = 0
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.copied)} copied, {self.nbytes:,} bytes: {', '.join(self.copied) or 'nothing'}"]
+        lines += [f"  not {name}: {reason}" for name, reason in self.skipped.items()]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CleanupResult:
     """What is gone, and the bytes of arrays that came back."""
 

@@ -66,6 +66,7 @@ def _make_converter() -> Converter:
     converter.register_structure_hook(str | int | None, strict(str, int, nothing, name="a string, an int or nil"))
     for cls, name in ((Handle, "a handle"), (Name, "a name"), (WireArray, "an array")):
         converter.register_structure_hook(cls, strict(cls, name=name))
+    converter.register_structure_hook(Name | None, strict(Name, nothing, name="a name or nil"))
     converter.register_structure_hook(Ref, strict(Handle, Name, name="a handle or a name"))
     converter.register_structure_hook(Ref | None, strict(Handle, Name, nothing, name="a handle, a name or nil"))
     converter.register_structure_hook(float | int | None, strict(int, float, nothing, name="a number or nil"))

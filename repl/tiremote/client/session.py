@@ -22,7 +22,18 @@ from tiremote.client.transfer import Progress
 from tiremote.client.units import RemoteKernel, RemoteObject, RemoteUnit, thawed
 from tiremote.client.watch import Reload, Watch, print_reloads
 from tiremote.protocol.errors import Refused, TiremoteError
-from tiremote.protocol.messages import Bye, Cleanup, Compile, History, Interrupt, Ping, RequestId, Rollback, Status
+from tiremote.protocol.messages import (
+    Bye,
+    Cleanup,
+    Compile,
+    History,
+    Interrupt,
+    Ping,
+    RequestId,
+    Rollback,
+    Snapshot,
+    Status,
+)
 from tiremote.protocol.receipts import Description, Receipt, Timing
 from tiremote.protocol.results import (
     ByeResult,
@@ -31,6 +42,7 @@ from tiremote.protocol.results import (
     HistoryResult,
     InterruptResult,
     Pong,
+    SnapshotResult,
     WorkerStatus,
 )
 from tiremote.protocol.values import Handle, Name
@@ -207,6 +219,14 @@ class Session:
         array = self._ti.ndarray(values.dtype, values.shape, label=label)
         array.from_numpy(values, progress=progress)
         return array
+
+    def snapshot(self, *, every_seconds: float | None = None, every_runs: int | None = None) -> SnapshotResult:
+        """Copies every array and field into the worker's memory, from where it is put back when an engine is lost.
+
+        What `RemoteArray.from_numpy` sends and `to_numpy` fetches is kept there anyway. ``every_seconds`` and
+        ``every_runs``: the worker does so by itself from now on, that often, when something ran meanwhile; 0 ends it.
+        """
+        return self._exchange.call(Snapshot(id="", every_seconds=every_seconds, every_runs=every_runs), SnapshotResult)
 
     def proxy(self, handle: Handle) -> Any:
         """What this session keeps under a handle that `describe` lists, ready to be used."""

@@ -55,6 +55,20 @@ _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 10_000, 30_000
     type=click.IntRange(min=1),
     help="Versions of a unit that are remembered.",
 )
+@click.option(
+    "--copies",
+    default=Settings().copies_bytes,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Bytes of copies of arrays that are kept, to be put back after a crash.",
+)
+@click.option(
+    "--snapshot-every",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    help="Seconds between two copies of a session's arrays, 0 for never; a client may ask for another interval.",
+)
 @click.option("--until-eof", is_flag=True, help="End when standard input does: for a program that starts a worker.")
 @click.option("--log-level", default="warning", type=click.Choice(["debug", "info", "warning", "error"]))
 @click.version_option(WORKER_VERSION, prog_name="tiremote-worker")
@@ -71,6 +85,8 @@ def main(
     grace: float,
     drain: float,
     history: int,
+    copies: int,
+    snapshot_every: float,
     until_eof: bool,
     log_level: str,
 ) -> None:
@@ -87,6 +103,8 @@ def main(
         grace=grace,
         drain=drain,
         history=history,
+        copies_bytes=copies,
+        snapshot_seconds=snapshot_every,
     )
     _take_descriptors()
     try:

@@ -22,6 +22,8 @@ from tiremote.protocol.packing import pack, unpack
 from tiremote.protocol.receipts import ArrayHolding, UnitHolding
 from tiremote.protocol.results import EngineInfo, Limits
 from tiremote.protocol.structures import structure
+from tiremote.protocol.values import Ref
+from tiremote.worker.host_copy import Moved, Piece
 from tiremote.worker.segments import make_segment, map_segment
 
 #: Below this a copy through the socket is cheaper than a segment's four system calls.
@@ -51,6 +53,9 @@ class Open:
     session: str
     generation: int
     options: dict[str, Any] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    #: The most bytes that one snapshot may hold.
+    snapshot_bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +67,30 @@ class Load:
     unit: str
     version: int
     source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutBack:
+    """Front to engine: an array holds these pieces, one after the other, whose bytes follow.
+
+    ``holding``: there is a handle for it, which is to be made again; without pieces for what the handle's ``place`` is.
+    """
+
+    tag: ClassVar[str] = "put back"
+    key: int
+    target: Ref
+    #: How many numbers it had.
+    size: int = 0
+    pieces: tuple[Piece, ...] = ()
+    holding: ArrayHolding | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Snap:
+    """Front to engine: do what `Snapshot` asks for, for the front itself."""
+
+    tag: ClassVar[str] = "snap"
+    key: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,12 +120,13 @@ class Ready:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Changes:
-    """What a request did to what the session holds."""
+    """What a request did to what the session holds. ``reset`` names fields and ndarrays that were declared anew."""
 
     units: tuple[UnitHolding, ...] = ()
     dropped_units: tuple[str, ...] = ()
     arrays: tuple[ArrayHolding, ...] = ()
     dropped: tuple[str, ...] = ()
+    reset: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,6 +144,7 @@ class Done:
     compile: float = 0.0
     launch: float = 0.0
     changes: Changes | None = None
+    moved: Moved | None = None
     poisoned: str | None = None
     fault: str | None = None
 
@@ -127,11 +158,13 @@ class Warned:
     text: str
 
 
-Message = Prepare | Open | Load | Work | Exit | Ready | Done | Warned
-_MESSAGES: dict[str, type[Any]] = {cls.tag: cls for cls in (Prepare, Open, Load, Work, Exit, Ready, Done, Warned)}
+Message = Prepare | Open | Load | PutBack | Snap | Work | Exit | Ready | Done | Warned
+_MESSAGES: dict[str, type[Any]] = {
+    cls.tag: cls for cls in (Prepare, Open, Load, PutBack, Snap, Work, Exit, Ready, Done, Warned)
+}
 _FIELDS = {cls: tuple(f.name for f in fields(cls)) for cls in _MESSAGES.values()}
 #: Messages whose fields are themselves dataclasses, and have to be made so again.
-_NESTED = (Ready, Done)
+_NESTED = (Open, PutBack, Ready, Done)
 
 
 class Channel:

@@ -174,7 +174,9 @@ class Arrays:
         if self.kind(value) == "object":
             return {"type": type(value).__name__}
         meta = self.meta(value)
-        return {"dtype": meta.dtype, "shape": list(meta.shape), "element_shape": list(meta.element_shape)}
+        told = {"dtype": meta.dtype, "shape": list(meta.shape), "element_shape": list(meta.element_shape)}
+        has_grad = self.kind(value) == "ndarray" and self._runtime.has_grad(value)
+        return {**told, "needs_grad": True} if has_grad else told
 
     def nbytes(self, value: Any) -> int:
         """Bytes that it holds, its gradient included; 0 for objects."""

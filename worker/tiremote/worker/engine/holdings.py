@@ -8,7 +8,7 @@ from typing import Any
 
 from tiremote.protocol.errors import StaleHandle, UnknownName
 from tiremote.protocol.receipts import ArrayHolding
-from tiremote.protocol.values import Handle
+from tiremote.protocol.values import Handle, Name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -31,17 +31,34 @@ class Holdings:
         self._ids: dict[int, str] = {}
 
     def keep(
-        self, value: Any, kind: str, meta: dict[str, Any], nbytes: int, *, label: str | None, made_by: str | int | None
+        self,
+        value: Any,
+        kind: str,
+        meta: dict[str, Any],
+        nbytes: int,
+        *,
+        label: str | None,
+        made_by: str | int | None,
+        place: Name | None = None,
     ) -> tuple[ArrayHolding, bool]:
         """A handle for the object, and whether it is a new one."""
         known = self._ids.get(id(value))
         if known is not None:
             return self._held[known].holding, False
         handle = Handle(kind=kind, id=f"{self._session}.{self._generation}.{next(self._numbers)}", meta=meta)
-        holding = ArrayHolding(handle=handle, label=label, nbytes=nbytes, made_by=made_by)
+        holding = ArrayHolding(handle=handle, label=label, nbytes=nbytes, made_by=made_by, place=place)
         self._held[handle.id] = Held(value=value, holding=holding)
         self._ids[id(value)] = handle.id
         return holding, True
+
+    def adopt(self, holding: ArrayHolding, value: Any) -> None:
+        """Has an earlier engine's handle stand for this object."""
+        self._held[holding.handle.id] = Held(value=value, holding=holding)
+        self._ids[id(value)] = holding.handle.id
+
+    def holding(self, handle: Handle) -> ArrayHolding:
+        """What is told of the object. Raises likewise."""
+        return self._find(handle).holding
 
     def value(self, handle: Handle) -> Any:
         """The object. Raises `StaleHandle`, or `UnknownName` for a handle of another session."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import socket
@@ -9,6 +10,7 @@ import sys
 import threading
 import traceback
 import warnings
+from collections.abc import Callable
 from typing import Any, TextIO
 
 from tiremote.protocol.codec import read_header, request_from_header
@@ -16,7 +18,7 @@ from tiremote.protocol.error_wire import error_to_wire
 from tiremote.protocol.errors import EngineCrashed, InternalError, Interrupted, TiremoteError
 from tiremote.protocol.messages import EngineRequest
 from tiremote.protocol.packing import pack
-from tiremote.protocol.results import EngineInfo, Limits
+from tiremote.protocol.results import EngineInfo
 from tiremote.worker.engine.frames import poison_in, run_error, without_colours
 from tiremote.worker.engine.nudges import Nudges, Stopped
 from tiremote.worker.engine.orphans import die_with
@@ -24,7 +26,7 @@ from tiremote.worker.engine.output import EngineOutput
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.engine.service import Service
 from tiremote.worker.engine.source import source_of
-from tiremote.worker.link import Channel, Done, Exit, Load, Open, Page, Prepare, Ready, Warned, Work
+from tiremote.worker.link import Channel, Done, Exit, Load, Open, Page, Prepare, PutBack, Ready, Snap, Warned, Work
 
 
 class EngineProcess:
@@ -66,6 +68,10 @@ class EngineProcess:
                     self._open(message)
                 case Load():
                     self._load(message)
+                case PutBack():
+                    self._chore(message.key, functools.partial(self._the_service().put_back, message, buffers))
+                case Snap():
+                    self._chore(message.key, self._the_service().snapshot)
                 case Work():
                     self._work(message, buffers)
                 case Exit():
@@ -88,13 +94,19 @@ class EngineProcess:
     def _open(self, message: Open) -> None:
         ready = self._init(message.options)
         if ready.info is not None:
-            self._service = Service(self._runtime, message.session, message.generation, Limits())
+            self._service = Service(
+                self._runtime, message.session, message.generation, message.limits, message.snapshot_bytes
+            )
         self._channel.send(ready)
 
     def _load(self, message: Load) -> None:
-        service = self._the_service()
-        self._output.begin(message.key, wanted=False)
-        self._answer(message.key, lambda: service.load(message.unit, message.version, message.source))
+        load = functools.partial(self._the_service().load, message.unit, message.version, message.source)
+        self._chore(message.key, load)
+
+    def _chore(self, key: int, do: Callable[[], Any]) -> None:
+        """Something that the front wants for itself: no client hears what is printed meanwhile."""
+        self._output.begin(key, wanted=False)
+        self._answer(key, do)
 
     def _work(self, message: Work, buffers: list[Any]) -> None:
         self._page.begun = message.key
@@ -155,6 +167,7 @@ class EngineProcess:
             compile=service.compile_seconds,
             launch=service.launch_seconds,
             changes=service.changes(),
+            moved=service.moved,
             poisoned=poisoned,
             fault=fault,
         )

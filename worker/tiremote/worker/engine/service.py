@@ -9,18 +9,20 @@ from typing import Any
 import numpy as np
 
 from tiremote.protocol.errors import KernelArgumentError, PayloadTooLarge, ProtocolError, UnknownName
-from tiremote.protocol.messages import Alloc, Cleanup, Compile, EngineRequest, Fetch, Put, Run
+from tiremote.protocol.messages import Alloc, Cleanup, Compile, EngineRequest, Fetch, Put, Run, Snapshot
 from tiremote.protocol.receipts import ArrayHolding, Receipt, UnitHolding
 from tiremote.protocol.results import ArrayResult, CleanupResult, FetchResult, Limits, RunResult
 from tiremote.protocol.values import Handle, Name, Ref, WireArray
 from tiremote.worker.engine.arguments import bind, bind_function
 from tiremote.worker.engine.arrays import Arrays
 from tiremote.worker.engine.holdings import Holdings
+from tiremote.worker.engine.host_copies import HostCopies, packable
 from tiremote.worker.engine.loader import KernelLoader
 from tiremote.worker.engine.results import Kept, to_plain
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.engine.unit import LoadedUnit
-from tiremote.worker.link import Changes
+from tiremote.worker.host_copy import Moved
+from tiremote.worker.link import Changes, PutBack
 
 
 class Service:
@@ -32,6 +34,7 @@ class Service:
         session: str,
         generation: int,
         limits: Limits,
+        snapshot_bytes: int = 0,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._runtime = runtime
@@ -40,6 +43,7 @@ class Service:
         self._loader = KernelLoader(runtime)
         self._arrays = Arrays(runtime)
         self._holdings = Holdings(session, generation)
+        self._copies = HostCopies(runtime, self._arrays, self._loader, self._holdings, snapshot_bytes)
         #: What was told of each unit last.
         self._loaded: dict[str, UnitHolding] = {}
         self._ops: dict[type[EngineRequest], Callable[[Any], Any]] = {
@@ -49,6 +53,7 @@ class Service:
             Alloc: self._alloc,
             Fetch: self._fetch,
             Cleanup: self._cleanup,
+            Snapshot: self._snapshot,
         }
         self._begin(None)
 
@@ -58,6 +63,9 @@ class Service:
         self._dropped_units: list[str] = []
         self._new: list[ArrayHolding] = []
         self._dropped: list[str] = []
+        self._reset: list[Ref] = []
+        #: What of an array came or is going.
+        self.moved: Moved | None = None
         #: Seconds of the request so far.
         self.compile_seconds = 0.0
         self.launch_seconds = 0.0
@@ -72,15 +80,31 @@ class Service:
         self._begin(None)
         return self._load(source, unit, version, keep=True)
 
+    def snapshot(self) -> dict[str, Any]:
+        """Every array that can be put back, for the front: with no request of a client."""
+        self._begin(None)
+        return self._snapshot(None)
+
+    def _snapshot(self, _request: Snapshot | None) -> dict[str, Any]:
+        return packable(self._copies.snapshot())
+
+    def put_back(self, message: PutBack, buffers: list[Any]) -> None:
+        """Has an array hold again what it held in an earlier engine."""
+        self._begin(None)
+        holding = self._copies.put_back(message, buffers)
+        if holding is not None:
+            self._new.append(holding)
+
     def changes(self) -> Changes | None:
         """What the request changed so far, also where it failed in the end."""
-        if not (self._units or self._dropped_units or self._new or self._dropped):
+        if not (self._units or self._dropped_units or self._new or self._dropped or self._reset):
             return None
         return Changes(
             units=tuple(self._units),
             dropped_units=tuple(self._dropped_units),
             arrays=tuple(self._new),
             dropped=tuple(self._dropped),
+            reset=tuple(self._reset),
         )
 
     # ------------------------------------------------------------ code
@@ -92,6 +116,10 @@ class Service:
         started = self._clock()
         receipt = self._loader.compile_and_load(source, unit, version=version, keep=keep)
         self.compile_seconds = self._clock() - started
+        for path in receipt.reset:
+            # Of another unit that was rebuilt, a path begins with that: which of the two is meant does not show.
+            other, _, inside = path.partition(".")
+            self._reset += [Name(unit=receipt.unit, name=path), Name(unit=other, name=inside)]
         for rebuilt in self._loader.rebuilt(receipt):
             # With who loaded it before: this request only brought another unit that it uses.
             known = self._loaded.get(rebuilt.unit)
@@ -156,9 +184,12 @@ class Service:
         if request.target is None:
             made = self._arrays.create_ndarray(self._dtype_of(data), data.shape)
             self._arrays.write(made, data)
-            return ArrayResult(holding=self._keep(made, request.label))
+            holding = self._keep(made, request.label)
+            self.moved = self._copies.put(request, holding.handle, made)
+            return ArrayResult(holding=holding)
         target = self._resolve(request.target)
         self._arrays.write(target, data, request.region, request.flat, cast=request.cast)
+        self.moved = self._copies.put(request, request.target, target)
         return ArrayResult(holding=None)
 
     def _given(self, request: Put) -> np.ndarray:
@@ -176,7 +207,9 @@ class Service:
             self._fill(self._resolve(request.target), request)
             return ArrayResult(holding=None)
         if request.copy_of is not None:
-            made: Any = self._arrays.read(self._resolve(request.copy_of))
+            original = self._resolve(request.copy_of)
+            made: Any = self._arrays.read(original)
+            self.moved = self._copies.copied(request.copy_of, original, made)
         else:
             made = self._make(request)
             if request.fill != "empty":
@@ -197,16 +230,23 @@ class Service:
     def _fetch(self, request: Fetch) -> FetchResult:
         target = self._resolve(request.target)
         if request.form == "handle":
-            holding = self._keep(target, str(request.target) if isinstance(request.target, Name) else None)
+            named = isinstance(request.target, Name)
+            place = self._copies.place_of(request.target)
+            holding = self._keep(target, str(request.target) if named else None, place)
             return FetchResult(handle=holding.handle)
         if request.form == "summary":
             return FetchResult(summary=self._arrays.summary(target))
         if self._arrays.kind(target) == "object":
             if request.region is not None or request.flat is not None:
                 raise KernelArgumentError(f"{_shown(request.target, target)} is no array: it has no parts to fetch")
-            return FetchResult(value=self._sent(to_plain(target, self._runtime)))
+            plain = to_plain(target, self._runtime)
+            if isinstance(plain, Kept):
+                return FetchResult(value=self._keep(plain.value, place=self._copies.place_of(request.target)).handle)
+            return FetchResult(value=self._sent(plain))
         self._check_size(target, request)
-        return FetchResult(value=self._arrays.read(target, request.region, request.flat))
+        array = self._arrays.read(target, request.region, request.flat)
+        self.moved = self._copies.fetched(request, target, array)
+        return FetchResult(value=array)
 
     def _check_size(self, target: Any, request: Fetch) -> None:
         """Refuses a whole that is too large for a frame before it is read; parts are bounded by what was asked."""
@@ -252,7 +292,7 @@ class Service:
 
     # ------------------------------------------------------------ values
 
-    def _keep(self, value: Any, label: str | None = None) -> ArrayHolding:
+    def _keep(self, value: Any, label: str | None = None, place: Name | None = None) -> ArrayHolding:
         arrays = self._arrays
         made_by = self._request.id if self._request else None
         holding, new = self._holdings.keep(
@@ -262,6 +302,7 @@ class Service:
             arrays.nbytes(value),
             label=label,
             made_by=made_by,
+            place=place,
         )
         if new:
             self._new.append(holding)
@@ -270,7 +311,7 @@ class Service:
     def _sent(self, value: Any) -> Any:
         """A plain value with handles for what stays here, also for arrays that are too large for one answer."""
         if isinstance(value, Kept):
-            return self._keep(value.value).handle
+            return self._keep(value.value, place=self._copies.place_of_value(value.value)).handle
         if isinstance(value, np.ndarray) and value.nbytes > self._limits.buffer_bytes:
             return self._keep(value).handle
         if isinstance(value, list):

@@ -64,7 +64,16 @@ class EnginePool:
     def open(self, engine: Engine, session: Session) -> None:
         """Has a prepared engine serve its session."""
         engine.state = "opening"
-        self.tell(engine, Open(session=session.id, generation=session.generation, options=session.options))
+        self.tell(
+            engine,
+            Open(
+                session=session.id,
+                generation=session.generation,
+                options=session.options,
+                limits=self._settings.limits,
+                snapshot_bytes=self._settings.copies_bytes,
+            ),
+        )
 
     def prepared(self, engine: Engine, info: EngineInfo | None) -> None:
         """An engine has started with the worker's own options."""

@@ -1,44 +1,92 @@
-"""After an engine's death: what is loaded again, what is lost, and what the job that ran is told."""
+"""After an engine's death: what is loaded again, what is put back, what is lost, and what the job that ran is told."""
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
-from tiremote.protocol.errors import EngineError, TiremoteError
+from tiremote.protocol.errors import AsOf, EngineError, TiremoteError
 from tiremote.protocol.packing import unpack
+from tiremote.protocol.receipts import ArrayHolding
+from tiremote.protocol.values import Handle
 from tiremote.worker.front.answers import Answers
+from tiremote.worker.front.copies import CopyStore, HostCopy
 from tiremote.worker.front.pool import EnginePool
-from tiremote.worker.front.sessions import Engine, Job, Mourning, Session
-from tiremote.worker.link import Done, Load
+from tiremote.worker.front.sessions import Engine, Job, Loading, Mourning, Refilling, Session
+from tiremote.worker.front.snapshots import name_of
+from tiremote.worker.link import Done, Load, PutBack
+
+_log = logging.getLogger(__name__)
 
 
 class Recovery:
-    """Loads a session's units into its next engine. The answer to the job that was lost waits a little for that."""
+    """Brings a session's next engine to where the last one was, as far as that is known: its units, then its arrays.
 
-    def __init__(self, pool: EnginePool, answers: Answers, patience: float, new_key: Callable[[], int]) -> None:
+    The answer to the job that was lost waits a little for that.
+    """
+
+    def __init__(
+        self, pool: EnginePool, answers: Answers, copies: CopyStore, patience: float, new_key: Callable[[], int]
+    ) -> None:
         self._pool = pool
         self._answers = answers
+        self._copies = copies
         self._patience = patience
         self._new_key = new_key
 
+    # ------------------------------------------------------------ a death
+
     def mourn(self, session: Session, job: Job, error: TiremoteError, now: float) -> None:
-        """Keeps the answer to a job that its engine died with. Call it before the arrays are forgotten."""
+        """Keeps the answer to a job that its engine died with. Call it before `take_stock`."""
         if isinstance(error, EngineError):
             error.request = job.request.id
-            error.lost = _contents(session)
-        session.mourning.append(Mourning(job=job, error=error, send_by=now + self._patience))
+        contents = _contents(session)
+        session.mourning.append(
+            Mourning(job=job, error=error, died_at=now, send_by=now + self._patience, contents=contents)
+        )
 
-    def restore(self, engine: Engine, session: Session) -> None:
-        """Has every unit loaded again, in the order in which they were."""
+    def take_stock(self, session: Session) -> None:
+        """Nothing is held any more; what was is to be put back into the next engine."""
+        session.stock.update(session.arrays)
+        session.arrays.clear()
+        self._copies.changed(session.id)
+
+    def on_death(self, engine: Engine, session: Session, how: str) -> None:
+        """An engine died. Where that was over the same chore for the second time, that is what kills them."""
+        chore = next(iter(engine.chores.values()), None)
+        if chore is None or chore != session.suspect:
+            session.suspect = chore
+            return
+        if isinstance(chore, Loading):
+            self.give_up(session, chore.unit, f"the engine {how} while it was loaded again, twice")
+        elif isinstance(chore, Refilling):
+            self._forget(session, chore)
+
+    def give_up(self, session: Session, unit: str, reason: str) -> None:
+        """Forgets a unit that cannot be loaded again."""
+        session.units.pop(unit, None)
+        self._copies.drop_unit(session.id, unit)
+        session.broken[unit] = reason
+        session.newest = next(reversed(session.units), None)
+
+    # ------------------------------------------------------------ the next engine
+
+    def restore(self, engine: Engine, session: Session, now: float) -> None:
+        """Has every unit loaded again, in the order in which they were, and then what they held put back."""
+        self._load_units(engine, session)
+        self._go_on(engine, session, now)
+
+    def _load_units(self, engine: Engine, session: Session) -> None:
         for name, unit in session.units.items():
             key = self._new_key()
-            engine.loading[key] = name
+            engine.chores[key] = Loading(unit=name)
             self._pool.tell(engine, Load(key=key, unit=name, version=unit.holding.version, source=unit.source))
 
-    def on_loaded(self, engine: Engine, session: Session, done: Done, now: float) -> None:
+    def on_loaded(self, engine: Engine, session: Session, unit: str, done: Done, now: float) -> None:
         """A unit was loaded again, or could not be."""
-        name = engine.loading.pop(done.key)
         if done.ok and done.changes is not None:
             # A unit that was loaded before this one may have been built again with it.
             for holding in done.changes.units:
@@ -46,65 +94,129 @@ class Recovery:
                     session.units[holding.unit].holding = holding
         elif not done.ok:
             _, text, _ = unpack(done.body)
-            engine.unloaded[name] = f"it could not be loaded again: {text}"
-        if not engine.loading and engine.unloaded:
+            engine.unloaded[unit] = f"it could not be loaded again: {text}"
+        if not engine.chores and engine.unloaded:
             self._try_again(engine, session)
-        self.console(session, now)
+        self._go_on(engine, session, now)
 
     def _try_again(self, engine: Engine, session: Session) -> None:
         # A unit may use one that was replaced since, and stands behind it now: with that one there it loads.
         unloaded, engine.unloaded = engine.unloaded, {}
         if not engine.loads_again and len(unloaded) < len(session.units):
             engine.loads_again = True
-            self.restore(engine, session)
+            self._load_units(engine, session)
             return
         for name, reason in unloaded.items():
             self.give_up(session, name, reason)
 
-    def on_death(self, engine: Engine, session: Session, how: str) -> None:
-        """An engine died. Where that was at the same unit for the second time, the unit is what kills them."""
-        if not engine.loading:
-            session.suspect = None
-            return
-        unit = next(iter(engine.loading.values()))
-        if session.suspect == unit:
-            self.give_up(session, unit, f"the engine {how} while it was loaded again, twice")
-        session.suspect = unit
+    def _go_on(self, engine: Engine, session: Session, now: float) -> None:
+        if not engine.chores and not engine.refilled:
+            engine.refilled = True
+            self._refill(engine, session)
+        if not engine.chores:
+            session.stock.clear()
+        self.console(session, now)
 
-    def give_up(self, session: Session, unit: str, reason: str) -> None:
-        """Forgets a unit that cannot be loaded again."""
-        session.units.pop(unit, None)
-        session.broken[unit] = reason
-        session.newest = next(reversed(session.units), None)
+    def _refill(self, engine: Engine, session: Session) -> None:
+        with_copy = set()
+        for copy in self._copies.of(session.id):
+            holding = session.stock.get(copy.target.id) if isinstance(copy.target, Handle) else None
+            if isinstance(copy.target, Handle):
+                with_copy.add(copy.target.id)
+            self._put_back(engine, session, copy, holding)
+        for id_, holding in session.stock.items():
+            if holding.place is not None and id_ not in with_copy:
+                self._send(engine, session, PutBack(key=self._new_key(), target=holding.handle, holding=holding))
+
+    def _put_back(self, engine: Engine, session: Session, copy: HostCopy, holding: ArrayHolding | None) -> None:
+        if isinstance(copy.target, Handle) and holding is None:
+            # It was made by a request whose answer the engine never gave.
+            self._copies.drop(session.id, copy.target)
+            return
+        if holding is not None:
+            holding = replace(holding, as_of=copy.request)
+        message = PutBack(
+            key=self._new_key(),
+            target=copy.target,
+            size=copy.size,
+            pieces=tuple(piece for piece, _ in copy.pieces),
+            holding=holding,
+        )
+        self._send(engine, session, message, tuple(data for _, data in copy.pieces))
+
+    def _send(self, engine: Engine, session: Session, message: PutBack, buffers: tuple[Any, ...] = ()) -> None:
+        engine.chores[message.key] = Refilling(target=message.target, name=name_of(session, message.target))
+        self._pool.tell(engine, message, buffers)
+
+    def on_put_back(self, engine: Engine, session: Session, chore: Refilling, done: Done, now: float) -> None:
+        """An array was put back, or could not be."""
+        if done.ok and done.changes is not None:
+            for holding in done.changes.arrays:
+                session.arrays[holding.handle.id] = holding
+        elif not done.ok:
+            _, text, _ = unpack(done.body)
+            _log.info("session %s: %s could not be put back: %s", session.id, chore.name, text)
+            self._forget(session, chore)
+        self._go_on(engine, session, now)
+
+    def _forget(self, session: Session, chore: Refilling) -> None:
+        self._copies.drop(session.id, chore.target)
+        if isinstance(chore.target, Handle):
+            session.stock.pop(chore.target.id, None)
+
+    # ------------------------------------------------------------ what is told
 
     def console(self, session: Session, now: float) -> None:
-        """Answers the jobs that lost an engine, once all is loaded again or they have waited long enough."""
-        waiting = session.engine is None or session.engine.state != "serving" or session.engine.loading
+        """Answers the jobs that lost an engine, once all is there again or they have waited long enough."""
+        waiting = session.engine is None or session.engine.state != "serving" or session.engine.chores
         kept = []
         for mourned in session.mourning:
             if waiting and now < mourned.send_by:
                 kept.append(mourned)
                 continue
             if isinstance(mourned.error, EngineError):
-                mourned.error.restored = tuple(session.units)
-                mourned.error.lost += tuple(f"{unit} ({why})" for unit, why in session.broken.items())
+                self._report(session, mourned.error, mourned)
             self._answers.job_failed(mourned.job, mourned.error)
         session.mourning = kept
         if not waiting:
             session.broken.clear()
 
+    def _report(self, session: Session, error: EngineError, mourned: Mourning) -> None:
+        # What is still on its way counts as there: where it fails, its handle is stale.
+        error.restored = tuple(session.units)
+        error.as_of = tuple(
+            AsOf(
+                name=name_of(session, copy.target),
+                request=copy.request,
+                op=copy.op,
+                seconds=max(mourned.died_at - copy.at, 0.0),
+            )
+            for copy in self._copies.of(session.id)
+        )
+        there = {one.name for one in error.as_of}
+        # A struct field is put back member by member.
+        there |= {field for field in _fields(session) if any(one.startswith(f"{field}.") for one in there)}
+        error.lost = tuple(name for name in mourned.contents if name not in there)
+        error.lost += tuple(f"{unit} ({why})" for unit, why in session.broken.items())
+
 
 def _contents(session: Session) -> tuple[str, ...]:
     """The names of everything whose contents are gone with an engine."""
-    arrays = [one.label or f"{one.handle.kind} {one.handle.id}" for one in session.arrays.values()]
-    fields = [
+    arrays = [
+        str(one.place) if one.place is not None else one.label or f"{one.handle.kind} {one.handle.id}"
+        for one in (*session.stock.values(), *session.arrays.values())
+    ]
+    # A field that a handle was taken of is in both.
+    return tuple(dict.fromkeys(arrays + _fields(session)))
+
+
+def _fields(session: Session) -> list[str]:
+    return [
         f"{name}.{definition.name}"
         for name, unit in session.units.items()
         for definition in unit.holding.definitions
         if definition.kind in ("field", "ndarray")
     ]
-    # A field that a handle was taken of is in both.
-    return tuple(dict.fromkeys(arrays + fields))
 
 
 def signal_name(returncode: int) -> str | None:

@@ -15,17 +15,20 @@ from tiremote.protocol.errors import (
     Interrupted,
     TiremoteError,
 )
-from tiremote.protocol.packing import unpack
-from tiremote.protocol.receipts import Timing, UnitHolding
+from tiremote.protocol.messages import Snapshot
+from tiremote.protocol.packing import pack, unpack
+from tiremote.protocol.receipts import Timing
 from tiremote.worker.front.answers import Answers
+from tiremote.worker.front.changes import apply
+from tiremote.worker.front.copies import CopyStore
 from tiremote.worker.front.effects import Nudge
-from tiremote.worker.front.history import UnitHistory
 from tiremote.worker.front.output import Stream
 from tiremote.worker.front.pool import EnginePool
 from tiremote.worker.front.recovery import Recovery, ending, signal_name
-from tiremote.worker.front.sessions import Engine, Job, Session, Stopping, Unit
+from tiremote.worker.front.sessions import Chore, Engine, Job, Loading, Refilling, Session, Snapping, Stopping
 from tiremote.worker.front.settings import Settings
-from tiremote.worker.link import Changes, Done, Message, Ready, Warned, Work
+from tiremote.worker.front.snapshots import Snapshots
+from tiremote.worker.link import Done, Message, Ready, Warned, Work
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +59,9 @@ class Scheduler:
         self._pass_over = pass_over
         self._keys = count(1)
         self.pool = EnginePool(settings, answers.effects)
-        self._recovery = Recovery(self.pool, answers, settings.mourning, self.new_key)
+        self.copies = CopyStore(settings.copies_bytes)
+        self._recovery = Recovery(self.pool, answers, self.copies, settings.mourning, self.new_key)
+        self._snapshots = Snapshots(self.pool, self.copies, self.new_key)
         self.crashes = 0
 
     def release(self, session: Session, now: float) -> None:
@@ -71,6 +76,7 @@ class Scheduler:
             self.pool.dismiss(engine, now, at_once=busy)
         session.queue.clear()
         session.mourning.clear()
+        self.copies.forget(session.id)
         for job in jobs:
             self._answers.job_failed(job, gone)
         self._on_open(session, gone)
@@ -110,7 +116,7 @@ class Scheduler:
 
     def stop_loading(self, session: Session) -> None:
         """Ends an engine that is still loading units again: one of them may never come to an end."""
-        if session.engine is not None and session.engine.loading:
+        if session.engine is not None and session.engine.chores:
             self.pool.kill(session.engine)
 
     def begun(self, session: Session) -> Job | None:
@@ -123,9 +129,14 @@ class Scheduler:
 
     def _pump(self, session: Session, now: float) -> None:
         engine = session.engine
-        if engine is None or engine.state != "serving" or engine.loading:
+        if engine is None or engine.state != "serving" or engine.chores:
             return
         session.unread = False
+        if self._snapshots.is_due(session, now):
+            # Nothing more is sent until it is made: it waits for what is with the engine already.
+            if not engine.inflight:
+                self._snapshots.start(session)
+            return
         while session.queue and len(engine.inflight) < self._settings.window:
             # Answers for a client that does not read would pile up here: its work waits until it does.
             session.unread = self._undelivered(session.id) > self._settings.limits.session_bytes
@@ -182,9 +193,8 @@ class Scheduler:
             self.pool.not_prepared(error)
         elif error is None and session is not None:
             engine.state, engine.info = "serving", message.info
-            self._recovery.restore(engine, session)
+            self._recovery.restore(engine, session, now)
             self._on_open(session, None)
-            self._recovery.console(session, now)
             self._pump(session, now)
             return
         if session is not None and error is not None:
@@ -213,9 +223,10 @@ class Scheduler:
             engine.fate = done.poisoned
             self.pool.kill(engine)
             return
-        if done.key in engine.loading:
-            self._recovery.on_loaded(engine, session, done, now)
-            # What waits starts to run when all is loaded again: so long its deadline does not count.
+        chore = engine.chores.pop(done.key, None)
+        if chore is not None:
+            self._on_chore(engine, session, chore, done, buffers, now)
+            # What waits starts to run when all is there again: so long its deadline does not count.
             self._pump(session, now)
             return
         job = self._inflight(engine.number, done.key)
@@ -225,14 +236,18 @@ class Scheduler:
         if engine.inflight and engine.inflight[0].started is None:
             engine.inflight[0].started = now
         if done.changes is not None:
-            _apply(session, done.changes, job, self._settings.history)
+            apply(session, done.changes, job, self._settings.history, self.copies)
+        self._snapshots.note(session, job, done, buffers, now)
         timing = Timing(
             queue=(job.started or now) - job.received,
             compile=done.compile,
             launch=done.launch,
             total=now - job.received,
         )
-        if done.ok:
+        if done.ok and isinstance(job.request, Snapshot):
+            result = self._snapshots.answer(session, job.request, done.body, buffers, now)
+            self._answers.job_ok(job, pack(result, []), [], timing)
+        elif done.ok:
             self._answers.job_ok(job, done.body, buffers, timing)
         else:
             code, text, data = unpack(done.body)
@@ -243,6 +258,17 @@ class Scheduler:
                 error.request = job.request.id
             self._answers.job_failed(job, error, timing)
         self._pump(session, now)
+
+    def _on_chore(
+        self, engine: Engine, session: Session, chore: Chore, done: Done, buffers: list[Any], now: float
+    ) -> None:
+        match chore:
+            case Loading(unit=unit):
+                self._recovery.on_loaded(engine, session, unit, done, now)
+            case Refilling():
+                self._recovery.on_put_back(engine, session, chore, done, now)
+            case Snapping():
+                self._snapshots.ended(session, done, buffers, now)
 
     # ------------------------------------------------------------ death
 
@@ -273,7 +299,7 @@ class Scheduler:
             return
         self._recovery.on_death(engine, session, how)
         self._bury(engine, session, how, returncode, begun, now)
-        session.arrays.clear()
+        self._recovery.take_stock(session)
         self.pool.claim(session)
 
     def _bury(self, engine: Engine, session: Session, how: str, returncode: int, begun: int, now: float) -> None:
@@ -305,7 +331,7 @@ class Scheduler:
                 self.pool.kill(engine)
             if engine.session is not None:
                 self._recovery.console(engine.session, now)
-                if engine.session.unread:
+                if engine.session.unread or self._snapshots.is_due(engine.session, now):
                     self._pump(engine.session, now)
             if not engine.inflight:
                 continue
@@ -332,6 +358,9 @@ class Scheduler:
                 times += [mourned.send_by for mourned in engine.session.mourning]
                 if engine.session.unread:
                     times.append(now + self._settings.reading)
+                due = engine.session.snapshots.due_at()
+                if due is not None and not engine.chores and not engine.inflight:
+                    times.append(due)
             if engine.inflight:
                 job = engine.inflight[0]
                 due = job.stop.kill_at if job.stop is not None else _due(job)
@@ -350,28 +379,3 @@ def _due(job: Job) -> float | None:
     if job.started is None or job.request.deadline is None:
         return None
     return job.started + job.request.deadline
-
-
-def _hold(session: Session, holding: UnitHolding, job: Job, history: int) -> None:
-    """A unit was loaded by the job, or, with the text that it had, rebuilt because another was."""
-    before = session.units.get(holding.unit)
-    rebuilt = before is not None and before.holding.version == holding.version and holding.loaded_by != job.request.id
-    source = before.source if rebuilt and before is not None else job.source or ""
-    known = before.history if before else UnitHistory(holding.unit, history)
-    unit = session.units[holding.unit] = Unit(holding=holding, source=source, history=known)
-    session.broken.pop(holding.unit, None)
-    if not rebuilt:
-        unit.history.add(holding.version, source, job.request.id)
-        session.units.move_to_end(holding.unit)
-
-
-def _apply(session: Session, changes: Changes, job: Job, history: int) -> None:
-    for name in changes.dropped_units:
-        session.units.pop(name, None)
-    for holding in changes.units:
-        _hold(session, holding, job, history)
-    for name in changes.dropped:
-        session.arrays.pop(name, None)
-    for array in changes.arrays:
-        session.arrays[array.handle.id] = array
-    session.newest = next(reversed(session.units), None)

@@ -9,7 +9,7 @@ from itertools import count
 
 from tiremote.protocol.errors import ProtocolError, Refused, Unauthorized, UnknownName
 from tiremote.protocol.messages import Hello, Request
-from tiremote.worker.front.sessions import Seat, Session
+from tiremote.worker.front.sessions import Seat, Session, SnapshotPlan
 from tiremote.worker.front.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -79,6 +79,7 @@ class SessionTable:
             options={**self._settings.options, **request.options},
             lease=self._settings.lease,
             last_seen=now,
+            snapshots=SnapshotPlan(every_seconds=self._settings.snapshot_seconds, every_runs=0, since=now),
         )
         self._sessions[session.id] = session
         _log.info("session %s opened by %s", session.id, request.client or "a client")

@@ -10,6 +10,7 @@ from tiremote.protocol.errors import TiremoteError
 from tiremote.protocol.messages import EngineRequest, Hello, RequestId
 from tiremote.protocol.receipts import ArrayHolding, UnitHolding
 from tiremote.protocol.results import EngineInfo
+from tiremote.protocol.values import Ref
 from tiremote.worker.front.effects import Route
 from tiremote.worker.front.history import UnitHistory
 from tiremote.worker.front.output import Output
@@ -71,6 +72,47 @@ class Unit:
 EngineState = Literal["starting", "prepared", "opening", "serving", "leaving"]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loading:
+    """A unit is loaded again."""
+
+    unit: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refilling:
+    """An array is put back; ``name`` is what it is called in reports."""
+
+    target: Ref
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Snapping:
+    """Everything is copied, because it is time for it."""
+
+
+Chore = Loading | Refilling | Snapping
+
+
+@dataclass(kw_only=True, slots=True)
+class SnapshotPlan:
+    """How often a session's arrays are copied by themselves, and what has happened since; 0 for never."""
+
+    every_seconds: float
+    every_runs: int
+    runs: int = 0
+    since: float = 0.0
+
+    def due_at(self) -> float | None:
+        """When the time has come, None where it never does by itself."""
+        if not self.runs:
+            return None
+        if self.every_runs and self.runs >= self.every_runs:
+            return self.since
+        return self.since + self.every_seconds if self.every_seconds else None
+
+
 @dataclass(eq=False, kw_only=True, slots=True)
 class Engine:
     """One engine process. ``inflight`` is in order: its first is what the engine is busy with."""
@@ -81,11 +123,13 @@ class Engine:
     info: EngineInfo | None = None
     session: Session | None = None
     inflight: deque[Job] = field(default_factory=deque)
-    #: Units being loaded again, in order, by the key of their `Load`.
-    loading: OrderedDict[int, str] = field(default_factory=OrderedDict)
-    #: Those that could not be, and why, until all have been tried.
+    #: What the front has it do for itself, in order, by the keys of the messages; no job goes to it meanwhile.
+    chores: OrderedDict[int, Chore] = field(default_factory=OrderedDict)
+    #: Units that could not be loaded again, and why, until all have been tried.
     unloaded: dict[str, str] = field(default_factory=dict)
     loads_again: bool = False
+    #: Its arrays have been put back, or are being so.
+    refilled: bool = False
     #: Why the engine is about to go, where the front knows.
     fate: str | None = None
     kill_at: float | None = None
@@ -93,11 +137,16 @@ class Engine:
 
 @dataclass(eq=False, kw_only=True, slots=True)
 class Mourning:
-    """The answer to the job that an engine died with: it waits a little for what could be restored."""
+    """The answer to the job that an engine died with: it waits a little for what could be restored.
+
+    ``contents`` names everything that held something when the engine was lost, at ``died_at``.
+    """
 
     job: Job
     error: TiremoteError
+    died_at: float
     send_by: float
+    contents: tuple[str, ...]
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
@@ -118,12 +167,15 @@ class Session:
     units: OrderedDict[str, Unit] = field(default_factory=OrderedDict)
     newest: str | None = None
     arrays: dict[str, ArrayHolding] = field(default_factory=dict)
+    #: What was kept under handles when the engine was lost, until it is put back or found to be gone.
+    stock: dict[str, ArrayHolding] = field(default_factory=dict)
     #: Units that could not be loaded again after a crash.
     broken: dict[str, str] = field(default_factory=dict)
     welcomes: list[tuple[Route, Hello, Seat, bool]] = field(default_factory=list)
     mourning: list[Mourning] = field(default_factory=list)
-    #: The unit that the last engine died at while it was loaded again.
-    suspect: str | None = None
+    #: What the last engine died at while it was brought to where the one before was.
+    suspect: Chore | None = None
+    snapshots: SnapshotPlan
     #: Work waits because its clients do not take the answers they have.
     unread: bool = False
 

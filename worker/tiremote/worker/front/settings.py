@@ -35,6 +35,10 @@ class Settings:
     output_bytes: int = 1 << 20
     #: Versions of a unit that are remembered.
     history: int = 100
+    #: Bytes of copies of arrays that the worker keeps, to be put back after a crash.
+    copies_bytes: int = 1 << 30
+    #: How often a session's arrays are copied by themselves, until a client asks for something else; 0 for never.
+    snapshot_seconds: float = 0.0
     #: Clients that one session remembers.
     seats: int = 64
     #: A client counts as attached when it was heard of this recently.

@@ -1,0 +1,175 @@
+"""The copies of arrays that the front keeps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tiremote.protocol.values import Handle, Name, Ref
+from tiremote.worker.front.copies import CopyStore, HostCopy
+from tiremote.worker.host_copy import Moved, Piece
+
+X = Handle(kind="ndarray", id="s.1.1")
+Y = Name(unit="sim", name="y")
+
+
+def part(flat: tuple[int, int] | None = None, target: Ref = X, size: int = 10) -> Moved:
+    """A piece of an array of bytes: whole, or a range of it."""
+    count = size if flat is None else flat[1] - flat[0]
+    return Moved(target=target, size=size, piece=Piece(dtype="u8", shape=(count,), flat=flat))
+
+
+class Store(CopyStore):
+    """Copies of one session, under short names."""
+
+    def put(self, moved: Moved, data: Any = b"", request: str = "p", session: str = "s") -> HostCopy | None:
+        return self.moved(session, moved, data, request=request, op="put", now=1.0)
+
+    def fetch(self, moved: Moved, data: Any = b"", request: str = "f") -> HostCopy | None:
+        return self.moved("s", moved, data, request=request, op="fetch", now=2.0)
+
+    def known(self) -> dict[Ref, str | int | None]:
+        return {copy.target: copy.request for copy in self.of("s")}
+
+
+def test_a_whole_array_replaces_what_was_known_of_it() -> None:
+    """The newest of what came and went is what would be put back."""
+    store = Store(1 << 20)
+    store.put(part(), b"old")
+    store.changed("s")
+    copy = store.fetch(part(), b"new")
+    assert copy is not None
+    assert store.of("s") == (copy,)
+    assert (copy.op, copy.request, [data for _, data in copy.pieces]) == ("fetch", "f", [b"new"])
+
+
+def test_ranges_that_cover_all_of_it_make_a_copy() -> None:
+    """Whatever their order; before the last of them is there, nothing is known."""
+    store = Store(1 << 20)
+    assert store.put(part((5, 10))) is None
+    assert store.put(part((0, 3))) is None
+    assert store.known() == {}
+    copy = store.put(part((3, 5)), request="last")
+    assert copy is not None
+    assert store.known() == {X: "last"}
+    assert [piece.flat for piece, _ in copy.pieces] == [(5, 10), (0, 3), (3, 5)]
+
+
+def test_ranges_with_a_run_between_them_make_no_copy() -> None:
+    """They are of two moments: an array that never was would be put back."""
+    store = Store(1 << 20)
+    store.put(part((0, 5)))
+    store.changed("s")
+    store.put(part((5, 10)))
+    assert store.known() == {}
+
+
+def test_a_part_that_is_put_into_what_is_known_exactly_is_written_over_it() -> None:
+    """Put whole, then in part: the copy has both, and is as of the second."""
+    store = Store(1 << 20)
+    store.put(part(), b"whole", "a")
+    copy = store.put(part((2, 4)), b"part", "b")
+    assert copy is not None
+    assert [data for _, data in copy.pieces] == [b"whole", b"part"]
+    assert copy.request == "b"
+    again = store.put(part((2, 4)), b"again", "c")
+    assert again is not None
+    assert [data for _, data in again.pieces] == [b"whole", b"again"]
+
+
+def test_a_part_that_is_put_after_a_run_leaves_the_copy_as_it_was() -> None:
+    """The array has changed since: the copy with the part in it would be of no moment at all."""
+    store = Store(1 << 20)
+    store.put(part(), b"whole", "a")
+    store.changed("s")
+    assert store.put(part((2, 4)), b"part", "b") is None
+    assert store.known() == {X: "a"}
+    assert [data for _, data in store.of("s")[0].pieces] == [b"whole"]
+
+
+def test_a_part_that_is_fetched_changes_nothing() -> None:
+    """It tells nothing that is not known."""
+    store = Store(1 << 20)
+    store.put(part(), b"whole", "a")
+    assert store.fetch(part((2, 4))) is None
+    assert store.known() == {X: "a"}
+
+
+def test_many_parts_do_not_grow_a_copy_for_ever() -> None:
+    """Beyond a few times the array's size the copy stays as it was before."""
+    store = Store(1 << 30)
+    size = 1 << 20
+    store.put(part(size=size), b"whole", "a")
+    for number in range(0, size - (1 << 16), 4096):
+        store.put(part((number, number + (1 << 16)), size=size), b"part", f"b{number}")
+    assert store.nbytes < 8 * size
+    before = store.known()
+    store.put(part((0, 5), size=size), b"part", "later")
+    assert store.known() == before
+
+
+def test_the_oldest_of_the_largest_session_goes_when_there_is_no_more_room() -> None:
+    """Others keep theirs; what alone is too large is not kept, and takes nothing from anybody."""
+    store = Store(10_000)
+    store.put(part(target=Y, size=100), session="other")
+    for number in range(5):
+        store.put(part(target=Name(unit="sim", name=f"x{number}"), size=2000), request=str(number))
+    assert list(store.known().values()) == ["2", "3", "4"]
+    assert len(store.of("other")) == 1
+    assert store.nbytes <= 10_000
+    before = store.known()
+    store.put(part(size=20_000))
+    assert store.known() == before
+
+
+def test_what_is_dropped_is_forgotten_with_what_is_inside_it() -> None:
+    """By name, with attributes and items; by handle; by unit; and the bytes are given back."""
+    store = Store(1 << 20)
+    for name in ("y", "y.grad", "y[0]", "yes"):
+        store.put(part(target=Name(unit="sim", name=name)))
+    store.put(part())
+    store.drop("s", Y)
+    assert set(store.known()) == {Name(unit="sim", name="yes"), X}
+    store.drop_handle("s", X.id)
+    store.drop_unit("s", "sim")
+    assert (store.known(), store.nbytes) == ({}, 0)
+
+
+def test_what_is_fetched_from_a_copy_on_the_worker_is_the_arrays_own() -> None:
+    """In many pieces, with other work between them: as of when it was copied there."""
+    store = Store(1 << 20)
+    there = Handle(kind="array", id="s.1.9")
+    store.copied("s", there, part(), request="copy", now=1.5)
+    store.fetch(part((0, 5), target=there))
+    store.changed("s")
+    copy = store.fetch(part((5, 10), target=there))
+    assert copy is not None
+    assert (copy.target, copy.request, copy.at) == (X, "copy", 1.5)
+    assert set(store.known()) == {X}
+
+
+def test_a_newer_copy_is_not_replaced_by_an_older_one() -> None:
+    """A fetch that takes long is of when it began."""
+    store = Store(1 << 20)
+    there = Handle(kind="array", id="s.1.9")
+    store.copied("s", there, part(), request="copy", now=0.5)
+    store.put(part(), b"newer", "put")
+    assert store.fetch(part(target=there)) is None
+    assert store.known() == {X: "put"}
+
+
+def test_copies_come_in_the_order_in_which_they_were_made() -> None:
+    """Where two names are one array, the later copy is written last."""
+    store = Store(1 << 20)
+    store.put(part(target=Y), request="1")
+    store.put(part(), request="2")
+    store.put(part(target=Y), request="3")
+    assert [copy.request for copy in store.of("s")] == ["2", "3"]
+
+
+def test_a_session_that_ends_leaves_nothing() -> None:
+    """Not its copies and not what had begun to come."""
+    store = Store(1 << 20)
+    store.put(part())
+    store.put(part((0, 5), target=Y))
+    store.forget("s")
+    assert (store.of("s"), store.nbytes) == ((), 0)

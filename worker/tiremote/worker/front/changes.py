@@ -1,0 +1,42 @@
+"""What a request did to what a session holds, written down."""
+
+from __future__ import annotations
+
+from tiremote.protocol.messages import Compile, Rollback
+from tiremote.protocol.receipts import UnitHolding
+from tiremote.worker.front.copies import CopyStore
+from tiremote.worker.front.history import UnitHistory
+from tiremote.worker.front.sessions import Job, Session, Unit
+from tiremote.worker.link import Changes
+
+
+def apply(session: Session, changes: Changes, job: Job, history: int, copies: CopyStore) -> None:
+    """``history``: how many versions of a unit are remembered."""
+    for name in changes.dropped_units:
+        session.units.pop(name, None)
+        copies.drop_unit(session.id, name)
+    for holding in changes.units:
+        _hold(session, holding, job, history)
+        if isinstance(job.request, Compile | Rollback) and not job.request.keep and holding.loaded_by == job.request.id:
+            copies.drop_unit(session.id, holding.unit)
+    for name in changes.dropped:
+        session.arrays.pop(name, None)
+        copies.drop_handle(session.id, name)
+    for target in changes.reset:
+        copies.drop(session.id, target)
+    for array in changes.arrays:
+        session.arrays[array.handle.id] = array
+    session.newest = next(reversed(session.units), None)
+
+
+def _hold(session: Session, holding: UnitHolding, job: Job, history: int) -> None:
+    """A unit was loaded by the job, or, with the text that it had, rebuilt because another was."""
+    before = session.units.get(holding.unit)
+    rebuilt = before is not None and before.holding.version == holding.version and holding.loaded_by != job.request.id
+    source = before.source if rebuilt and before is not None else job.source or ""
+    known = before.history if before else UnitHistory(holding.unit, history)
+    unit = session.units[holding.unit] = Unit(holding=holding, source=source, history=known)
+    session.broken.pop(holding.unit, None)
+    if not rebuilt:
+        unit.history.add(holding.version, source, job.request.id)
+        session.units.move_to_end(holding.unit)

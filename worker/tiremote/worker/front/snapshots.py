@@ -1,0 +1,113 @@
+"""What comes of an engine's arrays anyway, and snapshots: copies of everything, on demand and by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tiremote.protocol.messages import Alloc, Compile, Put, RequestId, Rollback, Run, Snapshot
+from tiremote.protocol.packing import unpack
+from tiremote.protocol.results import Limits, SnapshotResult
+from tiremote.protocol.structures import structure
+from tiremote.protocol.values import Handle, Ref
+from tiremote.worker.front.copies import CopyStore
+from tiremote.worker.front.pool import EnginePool
+from tiremote.worker.front.sessions import Job, Session, Snapping
+from tiremote.worker.host_copy import Moved
+from tiremote.worker.link import Done, Snap
+
+#: What comes from an engine of ours is bounded where it is made.
+_ANY_SIZE = Limits(header_bytes=1 << 31)
+
+
+class Snapshots:
+    """Has engines copy what their sessions hold, and keeps the copies."""
+
+    def __init__(self, pool: EnginePool, copies: CopyStore, new_key: Callable[[], int]) -> None:
+        self._pool = pool
+        self._copies = copies
+        self._new_key = new_key
+
+    def note(self, session: Session, job: Job, done: Done, buffers: list[Any], now: float) -> None:
+        """Keeps what a put has brought or a fetch has taken, and remembers that something ran."""
+        request, moved = job.request, done.moved
+        if moved is not None and done.ok and isinstance(request, Alloc):
+            for holding in done.changes.arrays if done.changes else ():
+                self._copies.copied(session.id, holding.handle, moved, request=request.id, now=now)
+        elif moved is not None and done.ok:
+            put = request.array if isinstance(request, Put) else None
+            data = buffers[0] if put is None else job.buffers[put.descriptor.buffer or 0]
+            self._copies.moved(session.id, moved, data, request=request.id, op=request.op, now=now)
+        elif isinstance(request, Run | Compile | Rollback | Put) or (isinstance(request, Alloc) and request.target):
+            self._copies.changed(session.id)
+            session.snapshots.runs += 1
+
+    def is_due(self, session: Session, now: float) -> bool:
+        """Whether a copy should be made before anything else runs."""
+        due = session.snapshots.due_at()
+        return due is not None and now >= due
+
+    def start(self, session: Session) -> None:
+        """Has the session's engine, which has nothing else to do, copy everything."""
+        engine = session.engine
+        if engine is None:
+            raise AssertionError("a session that has run something has an engine")
+        key = self._new_key()
+        engine.chores[key] = Snapping()
+        session.snapshots.runs = 0
+        self._pool.tell(engine, Snap(key=key))
+
+    def ended(self, session: Session, done: Done, buffers: list[Any], now: float) -> None:
+        """A copy of the front's own has come, or could not be made."""
+        if done.ok:
+            self._keep(session, done.body, buffers, None, now)
+        session.snapshots.since = now
+
+    def answer(
+        self, session: Session, request: Snapshot, body: bytes, buffers: list[Any], now: float
+    ) -> SnapshotResult:
+        """The copy that a client asked for has come; what it is told."""
+        plan = session.snapshots
+        if request.every_seconds is not None:
+            plan.every_seconds = request.every_seconds
+        if request.every_runs is not None:
+            plan.every_runs = request.every_runs
+        copied, skipped, nbytes = self._keep(session, body, buffers, request.id, now)
+        plan.runs, plan.since = 0, now
+        return SnapshotResult(
+            copied=copied,
+            skipped=skipped,
+            nbytes=nbytes,
+            every_seconds=plan.every_seconds,
+            every_runs=plan.every_runs,
+        )
+
+    def _keep(
+        self, session: Session, body: bytes, buffers: list[Any], request: RequestId | None, now: float
+    ) -> tuple[tuple[str, ...], dict[str, Any], int]:
+        told = unpack(body, buffers, _ANY_SIZE)
+        skipped = dict(told["skipped"])
+        taken = []
+        for plain, array in zip(told["moved"], told["arrays"], strict=True):
+            moved = structure(Moved, plain, "a snapshot")
+            self._copies.moved(session.id, moved, array.data, request=request, op="snapshot", now=now)
+            taken.append(moved)
+        kept = {copy.target for copy in self._copies.of(session.id)}
+        copied = []
+        nbytes = 0
+        for moved in taken:
+            name = name_of(session, moved.target)
+            if moved.target in kept:
+                copied.append(name)
+                nbytes += moved.piece.nbytes
+            else:
+                skipped[name] = "the worker's memory for copies is too small for it: start it with a larger --copies"
+        return tuple(sorted(copied)), skipped, nbytes
+
+
+def name_of(session: Session, target: Ref) -> str:
+    """What an array is called in reports: its name, its label, or its handle."""
+    if not isinstance(target, Handle):
+        return str(target)
+    holding = session.arrays.get(target.id) or session.stock.get(target.id)
+    return (holding.label if holding else None) or f"{target.kind} {target.id}"

@@ -1,0 +1,53 @@
+"""What front and engine say of an array's bytes: which array, which part of it, of what dtype and shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from tiremote.protocol.dtypes import dtype_of
+from tiremote.protocol.messages import Axis, FlatRange
+from tiremote.protocol.values import ArrayDescriptor, Order, Ref
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Piece:
+    """Bytes for an array, whole or for a ``region`` or ``flat`` range of it.
+
+    ``dtype``, ``shape`` and ``order`` are those of the bytes, ``cast`` is that of the put they came with.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    order: str = "C"
+    region: tuple[Axis, ...] | None = None
+    flat: FlatRange | None = None
+    cast: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """Its size."""
+        return prod(self.shape) * dtype_of(self.dtype).itemsize
+
+    @property
+    def descriptor(self) -> ArrayDescriptor:
+        """The array that its bytes are."""
+        order: Order = "F" if self.order == "F" else "C"
+        return ArrayDescriptor(dtype=self.dtype, shape=self.shape, order=order)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Moved:
+    """A put or a fetch has moved a piece of ``target``, which has ``size`` numbers in all.
+
+    ``target`` is a handle, or the name in the unit that made the array: an array has one such, however it was reached.
+    """
+
+    target: Ref
+    size: int
+    piece: Piece
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is all of the array."""
+        return self.piece.region is None and self.piece.flat in (None, (0, self.size))
