@@ -25,6 +25,7 @@ from tiremote.protocol.messages import (
     Cancel,
     Cleanup,
     Compile,
+    CompileAll,
     Describe,
     Event,
     Fetch,
@@ -40,6 +41,7 @@ from tiremote.protocol.messages import (
     Run,
     Snapshot,
     Status,
+    UnitText,
 )
 from tiremote.protocol.receipts import (
     ArrayHolding,
@@ -58,6 +60,7 @@ from tiremote.protocol.results import (
     ByeResult,
     CancelResult,
     CleanupResult,
+    CompileAllResult,
     EngineInfo,
     FetchResult,
     HelloResult,
@@ -113,6 +116,12 @@ REQUESTS: list[tuple[str, Request]] = [
     ("compile as a named unit", Compile(id=9, token=TOKEN, source=SOURCE, unit="adder", events=True, deadline=60.0)),
     ("compile that starts clean", Compile(id=9, token=TOKEN, source=SOURCE, unit="adder", keep=False)),
     ("snapshot", Snapshot(id=9, token=TOKEN, every_seconds=60.0, every_runs=1000)),
+    (
+        "compile_all of two units that use one another's new names",
+        CompileAll(id=9, token=TOKEN, units=(
+            UnitText(unit="lib", source="@ti.func\ndef half(x):\n    return x / 2\n"),
+            UnitText(unit="sim", source="@ti.kernel\ndef step(x: ti.f32) -> ti.f32:\n    return half(x)\n"))),
+    ),
     ("rollback", Rollback(id=9, token=TOKEN, unit="adder", version=1)),
     ("history of a unit", History(id=9, token=TOKEN, unit="adder")),
     ("history with the text of one version", History(id=9, token=TOKEN, unit="adder", version=1)),
@@ -214,6 +223,12 @@ REPLIES: list[tuple[str, Reply]] = [
         ),
     ),
     (
+        "compile_all",
+        Ok(id=9, result=CompileAllResult(receipts=(
+            Receipt(unit="lib", version=2, previous=1, lines_added=1, lines_removed=1, seconds=0.25),
+            Receipt(unit="sim", version=5, previous=4, lines_added=1, lines_removed=1, seconds=0.25))), timing=TIMING),
+    ),
+    (
         "history",
         Ok(
             id=9,
@@ -262,7 +277,7 @@ ERROR_DATA: dict[str, Any] = {
     "supported": (1, 1), "size": 70_000_000, "limit": 67_108_864, "parameter": "base", "type": "ZeroDivisionError",
     "frames": (SourceFrame(unit="kernel_0", version=1, function="add_base", line=4, column=9, end_column=21,
                            text="        x[i] += base"),),
-    "request": 10, "restored": ("kernel_0",),
+    "request": 10, "unit": "kernel_0", "restored": ("kernel_0",),
     "as_of": (AsOf(name="x", request=7, op="put", seconds=1.5),), "lost": ("y",), "signal": "SIGSEGV", "deadline": 10.0,
     "requested": 1 << 40, "available": 1 << 30, "name": "add_bsae", "known": ("add_base",), "handle": HANDLE.id,
 }  # fmt: skip
@@ -316,6 +331,13 @@ MALFORMED: list[tuple[str, list[bytes]]] = [
     ("msgpack's own timestamp", [_header(args=[msgpack.Timestamp(0)])]),
     ("a region and a flat range at once", [msgpack.packb(
         {"v": 1, "op": "fetch", "id": 1, "token": TOKEN, "target": _ext(5, [None, "x"]), "region": [0], "flat": [0, 1]}
+    )]),
+    ("compile_all without a unit", [msgpack.packb({"v": 1, "op": "compile_all", "id": 1, "units": []})]),
+    ("compile_all with a unit twice", [msgpack.packb(
+        {"v": 1, "op": "compile_all", "id": 1, "units": [{"unit": "a", "source": "x = 1"}] * 2}
+    )]),
+    ("compile_all with an unknown field in a unit", [msgpack.packb(
+        {"v": 1, "op": "compile_all", "id": 1, "units": [{"unit": "a", "source": "x = 1", "keep": True}]}
     )]),
     ("more buffers than are taken", [PING, *[b""] * (Limits().buffers + 1)]),
 ]  # fmt: skip

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from tiremote.client import Facade
-from tiremote.protocol.errors import CompileError, TiremoteError, UnknownName
+from tiremote.protocol.errors import CompileError, UnknownName
 from tiremote.protocol.receipts import Definition, Description, Receipt, UnitHolding
 from tiremote.protocol.results import CleanupResult, EngineInfo, HelloResult, Limits, WorkerStatus
 
@@ -25,6 +25,8 @@ class RecordingSession:
     def __init__(self) -> None:
         self.loads: list[tuple[str, str]] = []
         self.sources: dict[str, str] = {}
+        #: Units that were loaded as one.
+        self.together: list[tuple[str, ...]] = []
         self.calls: list[tuple[str, str, tuple[Any, ...]]] = []
         self.failures: dict[str, BaseException] = {}
         self.call_failures: dict[str, BaseException] = {}
@@ -57,6 +59,20 @@ class RecordingSession:
             definitions=definitions,
             removed=tuple(each.name for each in before if each.name not in names),
         )
+
+    def compile_and_load_all(self, sources: dict[str, str]) -> dict[str, Receipt]:
+        before = dict(self.sources), dict(self._versions), list(self.loads)
+        receipts = {}
+        for unit, source in sources.items():
+            try:
+                receipts[unit] = self.compile_and_load(source, unit)
+            except BaseException as error:
+                self.sources, self._versions, self.loads = before
+                if isinstance(error, CompileError):
+                    error.unit = error.unit or unit
+                raise
+        self.together.append(tuple(sources))
+        return receipts
 
     def loaded(self) -> list[str]:
         return [unit for unit, _ in self.loads]
@@ -137,5 +153,5 @@ class _RecordedUnit:
         return call
 
 
-def compile_error(message: str) -> TiremoteError:
+def compile_error(message: str) -> CompileError:
     return CompileError(message)

@@ -17,7 +17,7 @@ from tiremote.client.watch.files import Reading, read_source
 from tiremote.client.watch.order import imports_of, load_order, related
 from tiremote.client.watch.reloader import Reloader
 from tiremote.client.watch.settling import DOUBTFUL, QUIET
-from tiremote.protocol.errors import CompileError, SourceFrame, TiremoteError, WorkerUnreachable
+from tiremote.protocol.errors import CompileError, PayloadTooLarge, SourceFrame, TiremoteError, WorkerUnreachable
 from tiremote.protocol.results import Running, SessionStatus, WorkerStatus
 
 SIM, HELPERS = (WatchedFile(Path(f"/nowhere/{unit}.py"), unit, f"{unit}.py") for unit in ("sim", "helpers"))
@@ -240,6 +240,28 @@ class Timers:
         pass
 
 
+class Dependent(RecordingSession):
+    """Refuses a helper without what its user imports, unless both are loaded as one, and the other way round."""
+
+    def compile_and_load(self, source: str, kernel_id: str):  # type: ignore[no-untyped-def]
+        texts = {**self.sources, **self.coming, kernel_id: source}
+        for name in ("f", "g"):
+            if f"import {name}" in texts.get("sim", "") and f"def {name}" not in texts["helpers"]:
+                error = compile_error(f"sim imports {name}")
+                error.unit = "sim"
+                raise error
+        return super().compile_and_load(source, kernel_id)
+
+    def compile_and_load_all(self, sources: dict[str, str]):  # type: ignore[no-untyped-def]
+        self.coming = sources
+        try:
+            return super().compile_and_load_all(sources)
+        finally:
+            self.coming = {}
+
+    coming: dict[str, str] = {}  # noqa: RUF012 - replaced, never changed
+
+
 class Saves:
     """A reloader of ``sim.py`` and ``helpers.py`` on a session that records."""
 
@@ -311,20 +333,69 @@ def test_what_failed_for_an_old_helper_is_tried_with_the_new_one() -> None:
     assert list(saves.save(helpers="def g(): pass\n")) == ["helpers", "sim"]
 
 
-def test_a_helper_refused_for_an_old_user_is_tried_when_that_is_new() -> None:
-    """Within one batch a refused helper gets a second attempt after the file that still used its old names."""
+def test_what_is_saved_together_is_loaded_as_one() -> None:
+    """Files of one batch go in one request, imports first; a single file goes as before."""
+    saves = Saves()
+    saves.save(sim=USES_HELPERS, helpers="def f(): pass\n")
+    saves.save(helpers="def f(): return 1\n")
+    assert saves.session.together == [("helpers", "sim")]
+    assert saves.session.loaded() == ["helpers", "sim", "helpers"]
 
-    class Rebuilding(RecordingSession):
-        def compile_and_load(self, source: str, kernel_id: str):  # type: ignore[no-untyped-def]
-            if kernel_id == "helpers" and "def f" not in source and "import f" in self.sources.get("sim", ""):
-                raise compile_error("sim uses f")
-            return super().compile_and_load(source, kernel_id)
 
-    saves = Saves(Rebuilding())
+def test_a_file_at_fault_does_not_keep_another_from_the_worker() -> None:
+    """Of two files that are saved together the one without the mistake is loaded, and the other shows its error."""
+    saves = Saves()
+    saves.session.failures["broken"] = compile_error("so")
+    outcome = saves.save(sim="broken", helpers="def f(): pass\n")
+    assert outcome["helpers"].ok
+    assert str(outcome["sim"]) == "sim.py: CompileError: so"
+    assert saves.session.loaded() == ["helpers"]
+
+
+def test_of_files_that_need_one_another_the_one_at_fault_is_told() -> None:
+    """A helper that would go only with a broken user is said to go with that; the old code of both goes on."""
+    saves = Saves(Dependent())
+    saves.save(sim=USES_HELPERS, helpers="def f(): pass\n")
+    saves.session.failures["broken"] = compile_error("so")
+    outcome = saves.save(sim="from helpers import g\nbroken\n", helpers="def g(): pass\n")
+    assert str(outcome["sim"]) == "sim.py: CompileError: so"
+    assert str(outcome["helpers"]) == "helpers.py: it goes with sim.py, which was saved with it and does not load"
+    assert saves.session.sources == {"helpers": "def f(): pass\n", "sim": USES_HELPERS}
+
+
+def test_of_a_broken_helper_its_user_is_told() -> None:
+    """A file that needs what its helper has only in a text that does not load is said to go with that helper."""
+    saves = Saves(Dependent())
+    saves.save(sim=USES_HELPERS, helpers="def f(): pass\n")
+    saves.session.failures["broken"] = compile_error("so")
+    outcome = saves.save(sim="from helpers import g\n", helpers="def g(): pass\nbroken\n")
+    assert str(outcome["helpers"]) == "helpers.py: CompileError: so"
+    assert str(outcome["sim"]) == "sim.py: it goes with helpers.py, which was saved with it and does not load"
+
+
+def test_what_does_not_go_as_one_is_tried_one_after_another() -> None:
+    """Where no file is at fault, each is tried alone, a refused helper again after the file that used its old names."""
+
+    class Small(Dependent):
+        def compile_and_load_all(self, sources: dict[str, str]):  # type: ignore[no-untyped-def]
+            if "import helpers\n" in sources.values():
+                raise PayloadTooLarge("too much at once")
+            return super().compile_and_load_all(sources)
+
+    saves = Saves(Small())
     saves.save(sim=USES_HELPERS, helpers="def f(): pass\n")
     outcome = saves.save(sim="import helpers\n", helpers="def g(): pass\n")
     assert {unit: each.ok for unit, each in outcome.items()} == {"helpers": True, "sim": True}
     assert saves.session.loaded()[2:] == ["sim", "helpers"]
+
+
+def test_nothing_more_is_sent_to_a_worker_that_is_gone() -> None:
+    """Files that did not reach the worker together are not tried one by one: each attempt would wait as long."""
+    saves = Saves()
+    saves.session.failures["away"] = WorkerUnreachable("gone")
+    outcome = saves.save(sim="x = 1\n", helpers="away = 1\n")
+    assert [type(each.error) for each in outcome.values()] == [WorkerUnreachable] * 2
+    assert saves.session.loaded() == []
 
 
 def test_what_never_reached_the_worker_goes_with_the_next_save_of_any_file() -> None:

@@ -63,3 +63,20 @@ def test_a_version_that_is_not_there_is_refused_by_name(gpu: Session) -> None:
     with pytest.raises(UnknownName, match="no unit 'v'"):
         gpu.history("v")
     assert gpu["u"].answer() == 3
+
+
+def test_units_that_were_loaded_as_one_have_a_history_each(gpu: Session) -> None:
+    """A name moves in two units in one request; each can be looked at, and both come back after a crash."""
+    texts = {"top": "from low import one\nN = one()\n", "low": "def one():\n    return 1\n"}
+    gpu.compile_and_load_all(texts)
+    told = gpu.compile_and_load_all({unit: text.replace("one", "single") for unit, text in texts.items()})
+    assert [(unit, receipt.version) for unit, receipt in told.items()] == [("top", 2), ("low", 2)]
+    assert [gpu.source(unit, 1) for unit in texts] == list(texts.values())
+    with pytest.raises(CompileError) as caught:
+        gpu.compile_and_load_all({"low": texts["low"], "top": "N = nothing\n"})
+    assert caught.value.unit == "top"
+    with pytest.raises(EngineCrashed):
+        gpu["u"].die()
+    assert gpu["top"].N == 1
+    with pytest.raises(TypeError, match="source of 'top'"):
+        gpu.compile_and_load_all({"top": 1})  # type: ignore[dict-item]

@@ -207,7 +207,6 @@ def test_the_same_from_python(gpu: Session, files: Path) -> None:
         assert gpu["sim"].step(10) == 34
 
 
-@pytest.mark.xfail(strict=True, reason="a request loads one unit: each of the two is refused for the other's old text")
 def test_a_name_may_move_in_a_helper_and_its_user_at_once(gpu: Session, files: Path) -> None:
     """Saving a helper and its user together under a new name for a function loads both."""
     saves: queue.SimpleQueue[tuple[Reload, ...]] = queue.SimpleQueue()

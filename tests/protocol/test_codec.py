@@ -39,6 +39,7 @@ from tiremote.protocol.messages import (
     Cancel,
     Cleanup,
     Compile,
+    CompileAll,
     Describe,
     Event,
     Failure,
@@ -53,6 +54,7 @@ from tiremote.protocol.messages import (
     Run,
     Snapshot,
     Status,
+    UnitText,
 )
 from tiremote.protocol.packing import pack
 from tiremote.protocol.receipts import Receipt, Timing
@@ -72,6 +74,9 @@ REQUESTS = [
     Cancel(id=1, token="t", request=7),
     Bye(id=1, token="t", end=True),
     Compile(id=1, token="t", source="x = 1\n", unit="u", events=True, deadline=2.5, keep=False),
+    CompileAll(
+        id=1, token="t", units=(UnitText(unit="u", source="x = 1\n"), UnitText(unit="v", source="")), keep=False
+    ),
     Rollback(id=1, token="t", unit="u", version=2, keep=False),
     History(id=1, token="t", unit="u", version=2),
     Snapshot(id=1, token="t", every_seconds=0.5, every_runs=3),

@@ -32,6 +32,7 @@ DATA = {
     "limit": 5,
     "frames": (FRAME,),
     "parameter": "x",
+    "unit": "sim",
     "type": "ValueError",
     "request": "r-1",
     "restored": ("sim",),

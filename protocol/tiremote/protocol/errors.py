@@ -159,9 +159,14 @@ class UnsupportedType(TiremoteError):
 
 
 class CompileError(_SourceError):
-    """The source does not parse, load or compile. What was loaded before stays as it was."""
+    """The source does not parse, load or compile. What was loaded before stays as it was.
+
+    ``unit`` is the one that could not be built, which may be another one than was sent: one that uses it.
+    """
 
     code = "compile"
+    carries = ("unit", "frames")
+    unit: str | None = None
 
 
 class KernelArgumentError(_SourceError):

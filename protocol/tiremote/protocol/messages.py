@@ -177,6 +177,34 @@ class Compile(EngineRequest):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class UnitText:
+    """One of the texts of `CompileAll`."""
+
+    unit: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompileAll(EngineRequest):
+    """Loads several units as one: all of them, or none.
+
+    Each is built after those of them that it uses, whatever their order here. ``keep`` is as in `Compile`.
+    """
+
+    op: ClassVar[str] = "compile_all"
+
+    units: tuple[UnitText, ...]
+    keep: bool = True
+
+    def __post_init__(self) -> None:
+        EngineRequest.__post_init__(self)
+        if not self.units:
+            raise ProtocolError("compile_all takes at least one unit; none came")
+        if len({each.unit for each in self.units}) < len(self.units):
+            raise ProtocolError("compile_all takes each unit once; one came twice")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Rollback(EngineRequest):
     """Loads the text that ``unit`` had as ``version`` again, as a new version: the same transaction as `Compile`."""
 
@@ -359,7 +387,7 @@ Reply = Ok | Failure | Event
 OPS: Mapping[str, type[Request]] = {
     cls.op: cls
     for cls in (
-        Hello, Ping, Status, Describe, Interrupt, Cancel, Bye, Compile, Run, Put, Alloc, Fetch, Cleanup,
+        Hello, Ping, Status, Describe, Interrupt, Cancel, Bye, Compile, CompileAll, Run, Put, Alloc, Fetch, Cleanup,
         History, Rollback, Snapshot,
     )
 }  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tiremote.protocol.messages import RequestId
-from tiremote.protocol.receipts import ArrayHolding, Summary, UnitVersion
+from tiremote.protocol.receipts import ArrayHolding, Receipt, Summary, UnitVersion
 from tiremote.protocol.values import Handle, WireArray
 
 
@@ -142,6 +142,13 @@ class ByeResult:
 
     session_ended: bool = False
     lease: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompileAllResult:
+    """A receipt for each unit, in the order of the request. What others were built again is told by the last."""
+
+    receipts: tuple[Receipt, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,7 +11,7 @@ from cattrs.errors import BaseValidationError, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn
 
 from tiremote.protocol.errors import ProtocolError, shown
-from tiremote.protocol.messages import Axis, FlatRange, Request
+from tiremote.protocol.messages import Axis, FlatRange, Request, UnitText
 from tiremote.protocol.values import Handle, Name, Ref, WireArray
 
 T = TypeVar("T")
@@ -85,7 +85,8 @@ def _make_converter() -> Converter:
 
 def _dataclass_hook(cls: type[Any], converter: Converter) -> Callable[[Any, Any], Any]:
     # The peer of a later version may say more than we know: only requests are strict about extra fields.
-    read = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=issubclass(cls, Request))
+    asked = issubclass(cls, (Request, UnitText))
+    read = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=asked)
 
     def hook(value: Any, _: Any) -> Any:
         if type(value) is not dict:  # cattrs would take whatever answers to ``in``

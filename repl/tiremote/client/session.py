@@ -7,9 +7,9 @@ import contextlib
 import difflib
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from tiremote.protocol.messages import (
     Bye,
     Cleanup,
     Compile,
+    CompileAll,
+    EngineRequest,
     History,
     Interrupt,
     Ping,
@@ -33,11 +35,13 @@ from tiremote.protocol.messages import (
     Rollback,
     Snapshot,
     Status,
+    UnitText,
 )
 from tiremote.protocol.receipts import Description, Receipt, Timing
 from tiremote.protocol.results import (
     ByeResult,
     CleanupResult,
+    CompileAllResult,
     HelloResult,
     HistoryResult,
     InterruptResult,
@@ -50,6 +54,8 @@ from tiremote.protocol.values import Handle, Name
 if TYPE_CHECKING:
     from tiremote.client.connect import Opening
     from tiremote.client.local_worker import LocalWorker
+
+R = TypeVar("R")
 
 
 class Session:
@@ -133,8 +139,30 @@ class Session:
         if not isinstance(source, str):
             raise TypeError(f"source is a string, not {type(source).__name__}")
         return self._load(
-            Compile(id="", source=source, unit=kernel_id, keep=keep, deadline=deadline, events=self._exchange.events)
+            Compile(id="", source=source, unit=kernel_id, keep=keep, deadline=deadline, events=self._exchange.events),
+            Receipt,
         )
+
+    def compile_and_load_all(
+        self, sources: Mapping[str, str], *, keep: bool = True, deadline: float | None = None
+    ) -> dict[str, Receipt]:
+        """Loads several texts, each under its id, as one: all of them, or none.
+
+        Each is loaded after those of them that it uses or imports, whatever their order here; so a name that one has
+        and another uses can be changed in both. The last receipt tells of other units as well. Raises as
+        `compile_and_load` does; `CompileError.unit` is the one at fault.
+        """
+        for unit, source in sources.items():
+            if not isinstance(source, str):
+                raise TypeError(f"the source of {unit!r} is a string, not {type(source).__name__}")
+        request = CompileAll(
+            id="",
+            units=tuple(UnitText(unit=unit, source=source) for unit, source in sources.items()),
+            keep=keep,
+            deadline=deadline,
+            events=self._exchange.events,
+        )
+        return {receipt.unit: receipt for receipt in self._load(request, CompileAllResult).receipts}
 
     def rollback(self, kernel_id: str, version: int, *, keep: bool = True, deadline: float | None = None) -> Receipt:
         """Loads the text that a unit had as ``version`` again, as a new version: the same as a reload.
@@ -142,12 +170,15 @@ class Session:
         Raises `UnknownName` for a version that is not in the history, else as `compile_and_load`.
         """
         return self._load(
-            Rollback(id="", unit=kernel_id, version=version, keep=keep, deadline=deadline, events=self._exchange.events)
+            Rollback(
+                id="", unit=kernel_id, version=version, keep=keep, deadline=deadline, events=self._exchange.events
+            ),
+            Receipt,
         )
 
-    def _load(self, request: Compile | Rollback) -> Receipt:
+    def _load(self, request: EngineRequest, result: type[R]) -> R:
         try:
-            return self._exchange.call(request, Receipt)
+            return self._exchange.call(request, result)
         finally:
             self._directory.forget()
 
@@ -202,10 +233,11 @@ class Session:
     ) -> Watch:
         """Loads the files now and each again whenever it is saved, until `Watch.stop` or the end of a ``with`` block.
 
-        A file is loaded under its stem as the id: ``sim.py`` is ``gpu["sim"]``. They may import one another. What
-        does not load leaves what was loaded before as it is. ``on_reload`` is told what became of files that were
-        saved together, first by this call, then on the watch's own thread, where it may use the session; the default
-        prints that to stderr. ``on_note`` takes lines on loads that take long, which else go to stderr as well.
+        A file is loaded under its stem as the id: ``sim.py`` is ``gpu["sim"]``. They may import one another, and those
+        that are saved together are loaded as one. What does not load leaves what was loaded before as it is.
+        ``on_reload`` is told what became of files that were saved together, first by this call, then on the watch's own
+        thread, where it may use the session; the default prints that to stderr. ``on_note`` takes lines on loads that
+        take long, which else go to stderr as well.
 
         Raises `ValueError` for a path that is no file and for two files of one stem.
         """

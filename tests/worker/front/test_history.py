@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from front_bench import FrontBench
 from tiremote.protocol.codec import read_header, request_from_header
-from tiremote.protocol.messages import Compile, Describe, History, Rollback
+from tiremote.protocol.messages import Compile, CompileAll, Describe, History, Rollback, Status, UnitText
 from tiremote.protocol.receipts import UnitHolding
+from tiremote.protocol.results import Limits
 from tiremote.worker.front.history import UnitHistory, line_changes
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.link import Changes
@@ -95,6 +96,34 @@ def test_a_unit_rebuilt_for_another_keeps_its_text_and_place(bench: FrontBench) 
     assert bench.result(bench.ask(Describe(id="d", token=token)))["newest"] == "helper"
     bench.die(1)
     assert [(load.unit, load.source) for _, load in bench.loads] == [("user", "uses helper"), ("helper", "second")]
+
+
+def test_the_texts_of_several_units_are_told_apart(bench: FrontBench) -> None:
+    """Each unit that one request loads has its own text in its history and after a crash, in the order they need."""
+    token = bench.hello()
+    texts = (UnitText(unit="sim", source="uses lib"), UnitText(unit="lib", source="first"))
+    request = bench.ask(CompileAll(id="c", token=token, units=texts))
+    status = bench.result(bench.ask(Status(id="s", token=token)))["session"]
+    assert status["running"]["target"] == "compile_all sim, lib"
+    loaded = tuple(UnitHolding(unit=unit, version=1, loaded_by=request.id) for unit in ("lib", "sim"))
+    bench.done(bench.work[-1], changes=Changes(units=loaded))
+    for each in texts:
+        told = bench.result(bench.ask(History(id=each.unit, token=token, unit=each.unit, version=1)))
+        assert told["versions"][0]["source"] == each.source
+    assert bench.result(bench.ask(Describe(id="d", token=token)))["newest"] == "sim"
+    bench.die(1)
+    assert [(load.unit, load.source) for _, load in bench.loads] == [("lib", "first"), ("sim", "uses lib")]
+
+
+def test_the_texts_of_one_request_are_limited_together() -> None:
+    """Several texts that are each small enough are refused where their sum is not."""
+    bench = FrontBench(Settings(limits=Limits(source_bytes=100)))
+    token = bench.hello()
+    texts = tuple(UnitText(unit=f"u{n}", source="x" * 60) for n in range(2))
+    error = bench.error(bench.ask(CompileAll(id="c", token=token, units=texts)))
+    assert (error.code, error.data) == ("too-large", {"size": 120, "limit": 100})
+    bench.ask(CompileAll(id="d", token=token, units=texts[:1]))
+    assert len(bench.work) == 1
 
 
 def test_line_changes_count_as_a_diff_does() -> None:

@@ -1,10 +1,9 @@
 """Saved files on the worker: `Session.watch` follows files of source and loads each that changes.
 
 ``signals`` tells that something may have happened in the file system, and alone knows watchfiles; ``settling`` reads
-the files until they hold still and makes batches of those that changed; ``reloader`` sends a batch in the order that
-``order`` finds from the files' imports; ``places`` tells
-errors by file and line; ``handle`` is the thread around it. ``files`` is what one file is: a unit whose
-id is the file's stem.
+the files until they hold still and makes batches of those that changed; ``reloader`` sends a batch as one, or what does
+not go so file after file, in the order that ``order`` finds from their imports; ``places`` tells errors by file and
+line; ``handle`` is the thread around it. ``files`` is what one file is: a unit whose id is the file's stem.
 """
 
 from tiremote.client.watch.files import WatchedFile, watched_files

@@ -47,6 +47,16 @@ def load_order(imports: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
     return tuple(ordered)
 
 
+def imported(imports: Mapping[str, frozenset[str]], unit: str) -> frozenset[str]:
+    """What a unit imports, directly or not."""
+    found: set[str] = set()
+    waiting = {unit}
+    while waiting:
+        waiting = {each for one in waiting for each in imports.get(one, ())} - found
+        found |= waiting
+    return frozenset(found)
+
+
 def related(imports: Mapping[str, frozenset[str]], units: Iterable[str]) -> frozenset[str]:
     """Units that import one of these or are imported by one, directly or not, and these."""
     found = set(units)

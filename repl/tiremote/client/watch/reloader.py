@@ -1,18 +1,19 @@
-"""Sends what was saved, imports first, and tells what became of it."""
+"""Sends what was saved together as one, and tells what became of it."""
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from tiremote.client.watch.files import WatchedFile
-from tiremote.client.watch.order import imports_of, load_order, related
+from tiremote.client.watch.order import imported, imports_of, load_order, parsed, related
 from tiremote.client.watch.places import failure_text
 from tiremote.client.watch.settling import Edit
-from tiremote.protocol.errors import Refused, TiremoteError, WorkerUnreachable
+from tiremote.protocol.errors import CompileError, Interrupted, Refused, TiremoteError, WorkerUnreachable
 from tiremote.protocol.receipts import Receipt
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Seconds after which it is said what a load waits for. Most compile in less.
 PATIENCE = 1.0
+#: After one of these nothing else is sent: nobody is there, or somebody wants it to end.
+_HOPELESS = (WorkerUnreachable, Interrupted)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,48 +103,121 @@ class Reloader:
         waiting = related(self._imports, changed) & self._failed.keys()
         # What never arrived is none of its own fault.
         waiting |= {unit for unit, error in self._failed.items() if isinstance(error, WorkerUnreachable)}
+        outcomes |= self._load_all(waiting)
+        return tuple(outcomes[unit] for unit in load_order(self._imports) if unit in outcomes)
+
+    def _load_all(self, waiting: AbstractSet[str]) -> dict[str, Reload]:
+        """As one where that can be. A file at fault takes only those along that do not go without it."""
+        outcomes: dict[str, Reload] = {}
+        blamed: dict[str, Reload] = {}
+        left = waiting
+        together = self._ready(waiting)
+        while together:
+            outcomes |= self._load(together)
+            error = outcomes[together[0]].error
+            if isinstance(error, _HOPELESS):
+                return outcomes
+            if error is None:
+                # For those that were left out nothing would be different now.
+                left = waiting - set(together) - blamed.keys()
+                break
+            fault = error.unit if isinstance(error, CompileError) else None
+            if len(together) == 1:
+                left = waiting - set(together)
+                break
+            if fault not in together:
+                break
+            blamed[fault] = outcomes[fault]
+            together = self._ready(set(together) - {fault})
+        outcomes |= self._load_each(left)
+        return {unit: self._explained(each, blamed) for unit, each in outcomes.items()}
+
+    def _load_each(self, waiting: AbstractSet[str]) -> dict[str, Reload]:
+        """One after another, and again those that failed for what is different since."""
+        outcomes: dict[str, Reload] = {}
         while waiting:
             taken = set()
             for unit in load_order(self._imports):
                 if unit in waiting:
-                    outcomes[unit] = self._load(unit)
+                    outcomes |= self._load([unit])
                     if outcomes[unit].ok:
                         taken.add(unit)
             # A helper may be refused for what a file still uses that comes later, and was changed as well.
             waiting = related(self._imports, taken) & self._failed.keys()
-        return tuple(outcomes[unit] for unit in load_order(self._imports) if unit in outcomes)
+        return outcomes
 
-    def _load(self, unit: str) -> Reload:
-        file = self._files[unit]
-        absent = [self._files[each].shown for each in sorted(self._imports[unit] - self._loaded)]
+    def _ready(self, units: AbstractSet[str]) -> list[str]:
+        """Those of the units whose imports are loaded, or come along."""
+        ready = [unit for unit in load_order(self._imports) if unit in units]
+        while absent := {unit for unit in ready if not self._imports[unit] <= self._loaded.union(ready)}:
+            ready = [unit for unit in ready if unit not in absent]
+        return ready
+
+    def _load(self, units: Sequence[str]) -> dict[str, Reload]:
+        """Sends the units, as one if they are several."""
+        files = {unit: self._files[unit] for unit in units}
+        absent = [self._files[each].shown for each in sorted(self._imports[units[0]] - self._loaded.union(units))]
         if absent:
             error = Refused(f"it imports {', '.join(absent)}, not loaded so far")
-            return Reload(file=file, error=error, files=self._all)
-        timer = self._timer(PATIENCE, lambda: self._tell_what_runs(file))
+            return {unit: Reload(file=file, error=error, files=self._all) for unit, file in files.items()}
+        timer = self._timer(PATIENCE, lambda: self._tell_what_runs(units))
         started = self._clock()
         timer.start()
         try:
-            receipt = self._gpu.compile_and_load(self._texts[unit], unit)
+            receipts = self._sent(units)
         except TiremoteError as error:
-            self._failed[unit] = error
-            return Reload(file=file, error=error, seconds=self._clock() - started, files=self._all)
+            self._failed |= dict.fromkeys(units, error)
+            seconds = self._clock() - started
+            return {
+                unit: Reload(file=file, error=error, seconds=seconds, files=self._all) for unit, file in files.items()
+            }
         finally:
             timer.cancel()
-        self._failed.pop(unit, None)
-        self._loaded.add(unit)
-        return Reload(file=file, receipt=receipt, seconds=self._clock() - started, files=self._all)
+        seconds = self._clock() - started
+        for unit in units:
+            self._failed.pop(unit, None)
+        self._loaded.update(units)
+        return {
+            unit: Reload(file=file, receipt=receipts[unit], seconds=seconds, files=self._all)
+            for unit, file in files.items()
+        }
+
+    def _sent(self, units: Sequence[str]) -> Mapping[str, Receipt]:
+        if len(units) == 1:
+            return {units[0]: self._gpu.compile_and_load(self._texts[units[0]], units[0])}
+        return self._gpu.compile_and_load_all({unit: self._texts[unit] for unit in units})
+
+    def _explained(self, reload: Reload, blamed: Mapping[str, Reload]) -> Reload:
+        """The outcome with the error that helps: of one that fails without another it is that this one is at fault."""
+        unit, error = reload.file.unit, reload.error
+        if error is not None and unit in blamed:
+            return blamed[unit]
+        if not isinstance(error, CompileError) or parsed(self._texts[unit]) is None:
+            return reload
+        failed = blamed.keys() & self._failed.keys()
+        needed = failed & imported(self._imports, unit)
+        if error.unit in failed:
+            # It was refused for the text that this one had before.
+            needed = needed | {error.unit}
+        if not needed:
+            return reload
+        shown = ", ".join(self._files[each].shown for each in sorted(needed))
+        return replace(reload, error=Refused(f"it goes with {shown}, which was saved with it and does not load"))
 
     def _missing(self, edit: Edit) -> TiremoteError:
         stays = "; what was loaded from it stays" if edit.file.unit in self._loaded else ""
         return Refused(f"the file {edit.reading.problem}{stays}")
 
-    def _tell_what_runs(self, file: WatchedFile) -> None:
+    def _tell_what_runs(self, units: Sequence[str]) -> None:
         try:
             session = self._gpu.status().session
         except TiremoteError:
             return  # the load itself will tell
         running = session.running if session is not None else None
-        if running is None or running.target == f"compile {file.unit}":
-            self._note(f"{file} is being compiled ...")
+        shown = ", ".join(self._files[unit].shown for unit in units)
+        several = len(units) > 1
+        if running is None or (running.op.startswith("compile") and units[0] in running.target):
+            self._note(f"{shown} {'are' if several else 'is'} being compiled ...")
         else:
-            self._note(f"{file} waits its turn behind {running.target} ({running.seconds:.1f} s so far) ...")
+            waits = "wait their" if several else "waits its"
+            self._note(f"{shown} {waits} turn behind {running.target} ({running.seconds:.1f} s so far) ...")

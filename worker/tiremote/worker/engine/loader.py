@@ -9,20 +9,21 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 import psutil
 
 from tiremote.protocol.errors import ProtocolError, Refused, UnknownName
-from tiremote.protocol.receipts import Change, Receipt
-from tiremote.worker.engine.building import Builder, Built
-from tiremote.worker.engine.differences import describe_changes, line_statistics
+from tiremote.protocol.receipts import Receipt
+from tiremote.worker.engine.build_order import build_order
+from tiremote.worker.engine.building import Builder
+from tiremote.worker.engine.reload_receipts import receipts
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.engine.source import Source, digest_of, read_source
-from tiremote.worker.engine.transaction import GIVEN, Transaction, owner_of
-from tiremote.worker.engine.unit import LoadedUnit, Unit, unknown
+from tiremote.worker.engine.transaction import Transaction, blamed_on, owner_of
+from tiremote.worker.engine.unit import GIVEN, LoadedUnit, Unit, unknown
 
 MAX_ID_CHARACTERS: Final = 200
 #: Replaced versions are cycles of functions and namespaces, which only the garbage collector frees.
@@ -69,26 +70,25 @@ class KernelLoader:
         Raises `CompileError`, also for such a unit, or `Refused` for a ``ti.init`` that asks for another runtime;
         nothing is changed then.
         """
-        started = time.perf_counter()
         unit = self._free_id() if kernel_id is None else _checked_id(kernel_id)
-        current = self._units.get(unit)
-        same = current is not None and current.source.digest == digest_of(source)
-        if current is not None and same and keep and self._is_fresh(current):
-            return self._unchanged(current, started)
-        if not self._runtime.is_started():
-            raise Refused("the runtime is not started: call ti.init first")
-        number = version if version is not None else self._versions.get(unit, 0) + 1
-        text = read_source(source, unit, number)
-        # Whatever holds the version before would keep its fields from being given back below.
-        del current
-        receipt, dropped = self._reload(text, keep=keep)
-        self._versions[unit] = number
-        self._collect_sometimes(at_once=dropped >= _MANY_BYTES)
-        return replace(receipt, seconds=time.perf_counter() - started, memory=_resident_bytes())
+        return self._load({unit: source}, keep=keep, version=version)[0]
 
-    def rebuilt(self, receipt: Receipt) -> tuple[LoadedUnit, ...]:
-        """The other units that a load built again, from its receipt."""
-        units = dict.fromkeys(each.unit for each in receipt.changes if each.unit != receipt.unit)
+    def compile_and_load_all(self, sources: Mapping[str, str], *, keep: bool = True) -> dict[str, Receipt]:
+        """Loads several texts, each under its id, as one: all of them, or none.
+
+        Each is executed after those of them that it uses or imports, whatever their order here, and units that are not
+        among them are built again once. The last receipt tells of those. Raises as `compile_and_load` does;
+        `CompileError.unit` is the one at fault.
+        """
+        if not sources:
+            raise ProtocolError("at least one text is to be loaded; none came")
+        loaded = self._load({_checked_id(unit): source for unit, source in sources.items()}, keep=keep)
+        return {receipt.unit: receipt for receipt in loaded}
+
+    def rebuilt(self, *receipts: Receipt) -> tuple[LoadedUnit, ...]:
+        """The other units that a load built again, from its receipts."""
+        asked = {receipt.unit for receipt in receipts}
+        units = dict.fromkeys(each.unit for receipt in receipts for each in receipt.changes if each.unit not in asked)
         return tuple(self._units[unit] for unit in units)
 
     def loaded(self, kernel_id: str | None) -> LoadedUnit:
@@ -153,35 +153,36 @@ class KernelLoader:
         """What an import in a unit's text finds, while it is loaded and later."""
         return self.loaded(kernel_id) if self._transaction is None else self._transaction.find(kernel_id)
 
-    def _unchanged(self, current: LoadedUnit, started: float) -> Receipt:
-        warnings: tuple[str, ...] = ()
-        changes: list[Change] = []
-        if next(reversed(self._units)) != current.unit:
-            with self._begin() as transaction:
-                transaction.make_newest(current.unit)
-            changes = [each for built in transaction.built for each in _described(built)]
-            warnings = tuple(transaction.warnings)
-            self._take_over(transaction)
-        return Receipt(
-            unit=current.unit,
-            version=current.version,
-            previous=current.version,
-            unchanged=True,
-            definitions=current.definitions,
-            changes=tuple(changes),
-            warnings=warnings,
-            seconds=time.perf_counter() - started,
-            memory=_resident_bytes(),
-        )
+    def _load(self, sources: Mapping[str, str], *, keep: bool, version: int | None = None) -> list[Receipt]:
+        started = time.perf_counter()
+        texts = {unit: self._read(unit, source, version, keep=keep) for unit, source in sources.items()}
+        if any(texts.values()) and not self._runtime.is_started():
+            raise Refused("the runtime is not started: call ti.init first")
+        made, dropped = self._reload(texts, keep=keep)
+        self._versions |= {unit: text.version for unit, text in texts.items() if text is not None}
+        if any(texts.values()):
+            self._collect_sometimes(at_once=dropped >= _MANY_BYTES)
+        seconds, memory = time.perf_counter() - started, _resident_bytes()
+        return [replace(receipt, seconds=seconds, memory=memory) for receipt in made]
 
-    def _reload(self, text: Source, *, keep: bool) -> tuple[Receipt, int]:
-        """What was done, and about how many bytes of arrays were dropped by it."""
+    def _reload(self, texts: Mapping[str, Source | None], *, keep: bool) -> tuple[list[Receipt], int]:
+        """What was done, and about how many bytes of arrays were dropped by it. None: the text is loaded already."""
+        order = build_order({unit: text or self._units[unit].source for unit, text in texts.items()})
         with self._begin() as transaction:
-            built = transaction.load(text, keep=keep)
-        receipt = _receipt(transaction, built)
+            if any(texts.values()) or tuple(self._units)[-len(order) :] != order:
+                transaction.load({unit: texts[unit] for unit in order}, keep=keep)
+        made = receipts(transaction, list(texts), self._units)
         dropped = sum(each.dropped_bytes(self._runtime) for each in transaction.built)
         self._take_over(transaction)
-        return receipt, dropped
+        return made, dropped
+
+    def _read(self, unit: str, source: str, version: int | None, *, keep: bool) -> Source | None:
+        """The text as the unit's next version; None where that is loaded already."""
+        current = self._units.get(unit)
+        with blamed_on(unit):
+            if keep and current is not None and current.source.digest == digest_of(source) and self._is_fresh(current):
+                return None
+            return read_source(source, unit, version if version is not None else self._versions.get(unit, 0) + 1)
 
     def _take_over(self, transaction: Transaction) -> None:
         """Makes what a transaction built the current versions."""
@@ -230,37 +231,6 @@ def _checked_id(kernel_id: object) -> str:
     if not kernel_id or len(kernel_id) > MAX_ID_CHARACTERS or not kernel_id.isprintable():
         raise ProtocolError(f"a kernel id is 1 to {MAX_ID_CHARACTERS} printable characters, not {kernel_id[:40]!r}")
     return kernel_id
-
-
-def _receipt(transaction: Transaction, built: Built) -> Receipt:
-    loaded, old = built.loaded, built.old
-    names = {each.name for each in loaded.definitions}
-    added, removed = line_statistics(old.source.lines if old is not None else (), loaded.source.lines)
-    kept, reset, warnings = list(built.kept.kept), list(built.kept.reset), list(built.warnings)
-    changes = _described(built)
-    for other in transaction.built[1:]:
-        unit = other.loaded.unit
-        kept += [f"{unit}.{path}" for path in other.kept.kept]
-        reset += [f"{unit}.{path}" for path in other.kept.reset]
-        warnings += [f"{unit}: {text}" for text in other.warnings]
-        changes += _described(other)
-    return Receipt(
-        unit=loaded.unit,
-        version=loaded.version,
-        previous=old.version if old is not None else None,
-        definitions=loaded.definitions,
-        removed=tuple(each.name for each in old.definitions if each.name not in names) if old is not None else (),
-        changes=tuple(changes),
-        kept=tuple(kept),
-        reset=tuple(reset),
-        lines_added=added,
-        lines_removed=removed,
-        warnings=tuple(dict.fromkeys([*warnings, *transaction.warnings])),
-    )
-
-
-def _described(built: Built) -> list[Change]:
-    return describe_changes(built.old, built.loaded, built.changed, built.seconds)
 
 
 def _resident_bytes() -> int:

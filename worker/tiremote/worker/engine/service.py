@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from tiremote.protocol.errors import KernelArgumentError, PayloadTooLarge, ProtocolError, UnknownName
-from tiremote.protocol.messages import Alloc, Cleanup, Compile, EngineRequest, Fetch, Put, Run, Snapshot
+from tiremote.protocol.messages import Alloc, Cleanup, Compile, CompileAll, EngineRequest, Fetch, Put, Run, Snapshot
 from tiremote.protocol.receipts import ArrayHolding, Receipt, UnitHolding
-from tiremote.protocol.results import ArrayResult, CleanupResult, FetchResult, Limits, RunResult
+from tiremote.protocol.results import ArrayResult, CleanupResult, CompileAllResult, FetchResult, Limits, RunResult
 from tiremote.protocol.values import Handle, Name, Ref, WireArray
 from tiremote.worker.engine.arguments import bind, bind_function
 from tiremote.worker.engine.arrays import Arrays
@@ -48,6 +48,7 @@ class Service:
         self._loaded: dict[str, UnitHolding] = {}
         self._ops: dict[type[EngineRequest], Callable[[Any], Any]] = {
             Compile: self._compile,
+            CompileAll: self._compile_all,
             Run: self._run,
             Put: self._put,
             Alloc: self._alloc,
@@ -116,19 +117,31 @@ class Service:
         started = self._clock()
         receipt = self._loader.compile_and_load(source, unit, version=version, keep=keep)
         self.compile_seconds = self._clock() - started
-        for path in receipt.reset:
-            # Of another unit that was rebuilt, a path begins with that: which of the two is meant does not show.
-            other, _, inside = path.partition(".")
-            self._reset += [Name(unit=receipt.unit, name=path), Name(unit=other, name=inside)]
-        for rebuilt in self._loader.rebuilt(receipt):
+        self._report_all({receipt.unit: source}, receipt)
+        return receipt
+
+    def _compile_all(self, request: CompileAll) -> CompileAllResult:
+        sources = {each.unit: each.source for each in request.units}
+        started = self._clock()
+        receipts = self._loader.compile_and_load_all(sources, keep=request.keep)
+        self.compile_seconds = self._clock() - started
+        self._report_all(sources, *receipts.values())
+        return CompileAllResult(receipts=tuple(receipts.values()))
+
+    def _report_all(self, sources: Mapping[str, str], *receipts: Receipt) -> None:
+        for receipt in receipts:
+            for path in receipt.reset:
+                # Of another unit that was rebuilt, a path begins with that: which of the two is meant does not show.
+                other, _, inside = path.partition(".")
+                self._reset += [Name(unit=receipt.unit, name=path), Name(unit=other, name=inside)]
+        for rebuilt in self._loader.rebuilt(*receipts):
             # With who loaded it before: this request only brought another unit that it uses.
             known = self._loaded.get(rebuilt.unit)
             self._report(rebuilt, len(rebuilt.source.text.encode()), known.loaded_by if known else None)
-        # Also where it is unchanged: it is the newest now.
-        self._report(
-            self._loader.loaded(receipt.unit), len(source.encode()), self._request.id if self._request else None
-        )
-        return receipt
+        # Also those that are unchanged, and in the order in which they were built: they are the newest now.
+        for unit in [unit for unit in self._loader if unit in sources]:
+            request = self._request.id if self._request else None
+            self._report(self._loader.loaded(unit), len(sources[unit].encode()), request)
 
     def _report(self, loaded: LoadedUnit, source_bytes: int, loaded_by: str | int | None) -> None:
         holding = UnitHolding(

@@ -1,21 +1,20 @@
-"""A reload of one unit and of every other that depends on it: all of them, or none."""
+"""A reload of units and of every other that depends on them: all of them, or none."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tiremote.protocol.errors import CompileError, TiremoteError, UnknownName
+from tiremote.worker.engine.build_order import dependencies_first
 from tiremote.worker.engine.building import Builder, Built
 from tiremote.worker.engine.differences import changed_names
 from tiremote.worker.engine.source import Source, read_source
-from tiremote.worker.engine.unit import LoadedUnit, unknown
+from tiremote.worker.engine.unit import GIVEN, LoadedUnit, unknown
 
 if TYPE_CHECKING:
     from tiremote.worker.engine.runtime import TaichiRuntime
-
-#: In every namespace from the beginning.
-GIVEN = frozenset({"ti", "tm", "np", "import_unit", "__builtins__"})
 
 
 class Transaction:
@@ -29,6 +28,9 @@ class Transaction:
         self._runtime = runtime
         self._builder = builder
         self._units = dict(units)
+        self._newest: list[str] = []
+        #: How many of ``built`` a unit has seen, those that were there when it was built itself.
+        self._seen: dict[str, int] = {}
         self.built: list[Built] = []
         self.warnings: list[str] = []
 
@@ -49,17 +51,17 @@ class Transaction:
             raise UnknownName(unknown("there is no unit", kernel_id, known), name=str(kernel_id), known=known)
         return found
 
-    def load(self, source: Source, *, keep: bool) -> Built:
-        """Builds the unit of that text, which becomes the newest, and then what depends on it."""
-        self._build(source, self._before.get(source.unit), keep=keep)
-        self._units[source.unit] = self._units.pop(source.unit)
-        self._follow(source.unit)
-        return self.built[0]
+    def load(self, texts: Mapping[str, Source | None], *, keep: bool) -> None:
+        """Builds these units, which become the newest, in the order given, and then what depends on them.
 
-    def make_newest(self, unit: str) -> None:
-        """Moves a unit to the end; others may take a name from it now."""
-        self._units[unit] = self._units.pop(unit)
-        self._follow(unit)
+        One without a text only becomes newer: others may take a name from it now.
+        """
+        for unit, source in texts.items():
+            if source is not None:
+                self._build(source, self._before.get(unit), keep=keep)
+            self._units[unit] = self._units.pop(unit)
+            self._newest.append(unit)
+        self._follow()
 
     def undo(self) -> None:
         """As if nothing had been built."""
@@ -68,78 +70,93 @@ class Transaction:
         self._runtime.collect()
 
     def _build(self, source: Source, old: LoadedUnit | None, *, keep: bool) -> None:
-        built = self._builder.build(source, old, keep=keep)
+        with blamed_on(source.unit):
+            built = self._builder.build(source, old, keep=keep)
         self.built.append(built)
         self._units[source.unit] = built.loaded
-        built.changed = changed_names(old, built.loaded, built.kept.touched, self._changed, self._runtime)
+        # Against what it was built with: of a unit that is built twice only what came between counts.
+        before, self._seen[source.unit] = self._seen.get(source.unit, 0), len(self.built)
+        built.changed = changed_names(
+            old, built.loaded, built.kept.touched, lambda unit, name: self._changed(unit, name, before), self._runtime
+        )
 
-    def _changed(self, unit: str, name: str) -> bool:
-        return any(name in built.moved() for built in self.built if built.loaded.unit == unit)
+    def _changed(self, unit: str, name: str, since: int) -> bool:
+        return any(name in built.moved() for built in self.built[since:] if built.loaded.unit == unit)
 
-    def _follow(self, first: str) -> None:
-        """Builds every unit anew that took a name that is another now. Each is built once: that is enough unless units
-        use one another in a circle, and then it ends."""
-        done = {first}
+    def _follow(self) -> None:
+        """Builds every unit anew that took a name that is another now, each after those that it uses and once: that
+        is enough unless units use one another in a circle, and then it ends."""
+        # The last of those that were to be loaded has seen all that came before.
+        done = {self._newest[-1]} & self._seen.keys()
         failed: set[str] = set()
         waiting = True
         while waiting:
             waiting = False
-            for unit, loaded in list(self._units.items()):
-                if unit in done or unit in failed:
-                    continue
-                names = self._affected(loaded)
-                if not names:
-                    continue
-                waiting = True
-                source = read_source(loaded.source.text, unit, loaded.version, loaded.source.build + 1)
-                try:
-                    self._build(source, loaded, keep=True)
-                except TiremoteError as error:
-                    if not self._only_shadowed(loaded, names):
-                        raise _in_dependent(error, unit, first, names) from None
-                    # It never asked for these: a newer unit has names that are also those of an older one.
-                    self.warnings.append(f"{unit} goes on without {', '.join(sorted(names))} of {first}: {error}")
-                    failed.add(unit)
-                else:
-                    done.add(unit)
-        for unit in done - failed:
-            if len(done) > 1 and unit != first and self._affected(self._units[first], only=unit):
-                self.warnings.append(
-                    f"{first} and {unit} use names of one another: {first} has those from before this load"
-                )
+            for unit in dependencies_first(self._units, self._used_by):
+                names = self._affected(self._units[unit]) if unit not in done | failed else set()
+                if names:
+                    waiting = True
+                    (done if self._rebuild(self._units[unit], names) else failed).add(unit)
+        self._warn_of_circles(done)
+
+    def _rebuild(self, loaded: LoadedUnit, names: set[str]) -> bool:
+        """Whether it goes with the new names; it may go on without them where it never asked for these."""
+        source = read_source(loaded.source.text, loaded.unit, loaded.version, loaded.source.build + 1)
+        try:
+            self._build(source, loaded, keep=True)
+        except TiremoteError as error:
+            first = ", ".join(self._newest)
+            if not self._only_shadowed(loaded, names):
+                raise _in_dependent(error, loaded.unit, first, names) from None
+            # A newer unit has names that are also those of an older one.
+            self.warnings.append(f"{loaded.unit} goes on without {', '.join(sorted(names))} of {first}: {error}")
+            return False
+        return True
+
+    def _used_by(self, unit: str) -> set[str]:
+        loaded = self._units.get(unit)
+        if loaded is None:
+            return set()
+        return {owner for owner, _ in loaded.uses.values()} | loaded.imports.keys()
+
+    def _warn_of_circles(self, done: set[str]) -> None:
+        for unit in done.intersection(self._newest) if len(done) > 1 else ():
+            for other in done - {unit}:
+                if self._affected(self._units[unit], only=other):
+                    self.warnings.append(
+                        f"{unit} and {other} use names of one another: {unit} has those from before this load"
+                    )
 
     def _affected(self, loaded: LoadedUnit, only: str | None = None) -> set[str]:
-        """The names it took, or would take now, that are not what they were."""
+        """The names it took, or would take now, that are not what they were when it was built."""
+        since = self._seen.get(loaded.unit, 0)
+        touched = {built.loaded.unit for built in self.built}.union(self._newest)
         found: set[str] = set()
-        for name in loaded.source.names.free & self._moved():
+        for name in loaded.source.names.free & self._moved(since):
             owner, before = self.owner(name, loaded.unit), loaded.uses.get(name)
             if only is not None and (owner is None or owner.unit != only):
                 continue
             if owner is None:
-                if before is not None and before[0] in self._touched_units():
+                if before is not None and before[0] in touched:
                     found.add(name)
             elif before is None or before[0] != owner.unit:
-                if owner.unit in self._touched_units() and not self._is_bound_at_run_time(loaded, name):
+                if owner.unit in touched and not self._is_bound_at_run_time(loaded, name):
                     found.add(name)
-            elif self._changed(owner.unit, name):
+            elif self._changed(owner.unit, name, since):
                 found.add(name)
         for unit, names in loaded.imports.items():
             if only is not None and unit != only:
                 continue
-            for built in self.built:
+            for built in self.built[since:]:
                 if built.loaded.unit == unit:
                     moved = built.moved()
                     found |= moved if None in names else {name for name in names if name in moved}
         return found
 
-    def _moved(self) -> frozenset[str]:
+    def _moved(self, since: int) -> frozenset[str]:
         """The names that may come from elsewhere now, or be another there."""
-        newest = self._units[next(reversed(self._units))]
-        return newest.own.union(*(built.moved() for built in self.built)) - GIVEN
-
-    def _touched_units(self) -> set[str]:
-        newest = next(reversed(self._units), None)
-        return {built.loaded.unit for built in self.built} | ({newest} if newest is not None else set())
+        newest = (self._units[unit].own for unit in self._newest)
+        return frozenset().union(*newest, *(built.moved() for built in self.built[since:])) - GIVEN
 
     def _is_bound_at_run_time(self, loaded: LoadedUnit, name: str) -> bool:
         # Set from outside (``unit.name = value``): nobody else's is taken for it.
@@ -164,9 +181,21 @@ def owner_of(units: Mapping[str, LoadedUnit], name: str, for_unit: str) -> Loade
     return None
 
 
+@contextlib.contextmanager
+def blamed_on(unit: str) -> Iterator[None]:
+    """A `CompileError` that is raised in its block says that it is this unit's."""
+    try:
+        yield
+    except CompileError as error:
+        error.unit = error.unit or unit
+        raise
+
+
 def _in_dependent(error: TiremoteError, unit: str, first: str, names: set[str]) -> TiremoteError:
     """Says which unit does not go with the new text, where the frames cannot."""
     if isinstance(error, CompileError):
         shown = ", ".join(sorted(names))
-        return CompileError(f"{error.message} (in {unit}, which uses {shown} of {first})", frames=error.frames)
+        return CompileError(
+            f"{error.message} (in {unit}, which uses {shown} of {first})", unit=unit, frames=error.frames
+        )
     return error

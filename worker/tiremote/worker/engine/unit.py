@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from tiremote.worker.engine.runtime import TaichiRuntime
     from tiremote.worker.engine.unit_imports import Imports
 
+#: In every namespace from the beginning.
+GIVEN: Final = frozenset({"ti", "tm", "np", "import_unit", "__builtins__"})
+
 _LIFELINE: Final = "__tiremote_text__"
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from tiremote.protocol.messages import Compile, Rollback
+from tiremote.protocol.messages import Compile, CompileAll, Rollback
 from tiremote.protocol.receipts import UnitHolding
 from tiremote.worker.front.copies import CopyStore
 from tiremote.worker.front.history import UnitHistory
 from tiremote.worker.front.sessions import Job, Session, Unit
+from tiremote.worker.front.texts import text_for
 from tiremote.worker.link import Changes
 
 
@@ -17,7 +18,8 @@ def apply(session: Session, changes: Changes, job: Job, history: int, copies: Co
         copies.drop_unit(session.id, name)
     for holding in changes.units:
         _hold(session, holding, job, history)
-        if isinstance(job.request, Compile | Rollback) and not job.request.keep and holding.loaded_by == job.request.id:
+        clean = isinstance(job.request, Compile | CompileAll | Rollback) and not job.request.keep
+        if clean and holding.loaded_by == job.request.id:
             copies.drop_unit(session.id, holding.unit)
     for name in changes.dropped:
         session.arrays.pop(name, None)
@@ -33,7 +35,7 @@ def _hold(session: Session, holding: UnitHolding, job: Job, history: int) -> Non
     """A unit was loaded by the job, or, with the text that it had, rebuilt because another was."""
     before = session.units.get(holding.unit)
     rebuilt = before is not None and before.holding.version == holding.version and holding.loaded_by != job.request.id
-    source = before.source if rebuilt and before is not None else job.source or ""
+    source = before.source if rebuilt and before is not None else text_for(holding.unit, job)
     known = before.history if before else UnitHistory(holding.unit, history)
     unit = session.units[holding.unit] = Unit(holding=holding, source=source, history=known)
     session.broken.pop(holding.unit, None)

@@ -28,7 +28,6 @@ from tiremote.protocol.messages import (
     VERSION,
     Bye,
     Cancel,
-    Compile,
     Describe,
     EngineRequest,
     Hello,
@@ -58,7 +57,7 @@ from tiremote.worker.front.scheduler import Scheduler, describe
 from tiremote.worker.front.session_table import SessionTable
 from tiremote.worker.front.sessions import Job, Seat, Session
 from tiremote.worker.front.settings import Settings
-from tiremote.worker.front.texts import as_compile, history
+from tiremote.worker.front.texts import as_compile, history, texts_of
 from tiremote.worker.link import Message
 
 _log = logging.getLogger(__name__)
@@ -171,7 +170,7 @@ class Front:
             route=route,
             request=request,
             header=bytes(memoryview(frames[0] if compiled is request else encode(compiled)[0])),
-            source=compiled.source if isinstance(compiled, Compile) else None,
+            texts=texts_of(compiled),
             buffers=tuple(frames[1:]),
             nbytes=nbytes + memoryview(frames[0]).nbytes,
             received=now,
@@ -184,7 +183,7 @@ class Front:
         limits = self._settings.limits
         if self._drain_until is not None:
             raise Refused("the worker is shutting down and takes no new work")
-        size = len(request.source.encode()) if isinstance(request, Compile) else 0
+        size = sum(len(text.encode()) for text in texts_of(request).values())
         if size > limits.source_bytes:
             raise PayloadTooLarge(
                 f"a source of {size} bytes came, at most {limits.source_bytes} are taken",

@@ -371,7 +371,7 @@ class Scheduler:
 def describe(job: Job) -> str:
     """What a job does, for people: ``run add_base``."""
     subject = getattr(job.request, "target", None) or getattr(job.request, "unit", None)
-    subject = getattr(subject, "id", subject)
+    subject = getattr(subject, "id", subject) or ", ".join(each.unit for each in getattr(job.request, "units", ())[:8])
     return f"{job.request.op} {subject}" if subject else job.request.op
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -43,8 +44,8 @@ class Job:
     nbytes: int
     received: float
     output: Output
-    #: The text that it loads, if it does.
-    source: str | None = None
+    #: The texts that it loads, by unit; that of a unit which the worker names is under None.
+    texts: Mapping[str | None, str] = field(default_factory=dict)
     started: float | None = None
     seq: int = 0
     stop: Stopping | None = None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tiremote.protocol.errors import UnknownName
-from tiremote.protocol.messages import Compile, EngineRequest, History, Rollback
+from tiremote.protocol.messages import Compile, CompileAll, EngineRequest, History, Rollback
 from tiremote.protocol.results import HistoryResult
-from tiremote.worker.front.sessions import Session, Unit
+from tiremote.worker.front.sessions import Job, Session, Unit
 
 
 def history(request: History, session: Session) -> HistoryResult:
@@ -39,3 +41,15 @@ def as_compile(request: EngineRequest, session: Session) -> EngineRequest:
         unit=request.unit,
         keep=request.keep,
     )
+
+
+def texts_of(request: EngineRequest) -> Mapping[str | None, str]:
+    """The texts that a request loads, by unit; that of a unit which the worker names is under None."""
+    if isinstance(request, CompileAll):
+        return {each.unit: each.source for each in request.units}
+    return {request.unit: request.source} if isinstance(request, Compile) else {}
+
+
+def text_for(unit: str, job: Job) -> str:
+    """The text that a job loaded as a unit."""
+    return job.texts[unit] if unit in job.texts else job.texts.get(None, "")
