@@ -2,31 +2,68 @@
 
 One request class per op; ``OPS`` maps the op's wire name to its class. The bytes are made and read in `codec`
 alone, and checked there against the annotations here: a wrong type never gets as far as an instance.
+
+What all requests have is in `request`, those about source are in `code_requests`; both are given on from here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf
 from typing import Any, ClassVar
 
+from tiremote.protocol.code_requests import Compile, CompileAll, History, Rollback, UnitText
 from tiremote.protocol.errors import ProtocolError, shown
 from tiremote.protocol.receipts import Timing
+from tiremote.protocol.request import EngineRequest, Request, RequestId, check_seconds
 from tiremote.protocol.values import Ref, WireArray
+
+__all__ = [
+    "FILLS",
+    "FORMS",
+    "KINDS",
+    "OLDEST_VERSION",
+    "OPS",
+    "REPLIES",
+    "VERSION",
+    "Alloc",
+    "Axis",
+    "Bye",
+    "Cancel",
+    "Cleanup",
+    "Compile",
+    "CompileAll",
+    "Describe",
+    "EngineRequest",
+    "Event",
+    "Failure",
+    "Fetch",
+    "FlatRange",
+    "Hello",
+    "History",
+    "Interrupt",
+    "Ok",
+    "Ping",
+    "Put",
+    "Reply",
+    "Request",
+    "RequestId",
+    "Rollback",
+    "Run",
+    "Snapshot",
+    "Status",
+    "UnitText",
+]
 
 #: The version this code speaks, and the oldest that it still understands.
 VERSION = 1
 OLDEST_VERSION = 1
 
-RequestId = str | int
 #: One axis of a region: an index, or (start, stop, step) with None where Python's slice has none.
 Axis = int | tuple[int | None, int | None, int | None]
 #: ``start`` and ``stop`` count scalar elements in C order.
 FlatRange = tuple[int, int]
 
-#: Characters of an id: it is repeated in every event and kept as long as the answer.
-MAX_ID = 200
 #: What `Alloc` makes, what it puts there, and how `Fetch` shows it.
 KINDS = ("ndarray", "field", "array")
 FILLS = ("empty", "value", "arange", "random")
@@ -38,49 +75,11 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
         raise ProtocolError(f"{name} is one of {', '.join(known)}; {shown(value)} came")
 
 
-def _seconds(name: str, value: float | None) -> None:
-    # Written so that NaN fails as well.
-    if value is not None and not 0 <= value < inf:
-        raise ProtocolError(f"{name} is a number of seconds from 0; {value} came")
-
-
 def _part(region: tuple[Axis, ...] | None, flat: FlatRange | None) -> None:
     if region is not None and flat is not None:
         raise ProtocolError("a part is a region or a flat range, not both")
     if flat is not None and not 0 <= flat[0] <= flat[1]:
         raise ProtocolError(f"a flat range is [start, stop] with 0 <= start <= stop; {list(flat)} came")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
-    """What every request has. ``token`` is from `Hello`; ``deadline`` is in seconds from when it starts to run."""
-
-    op: ClassVar[str]
-    #: Runs on the session's engine, in order; the others are answered by the front at once.
-    queued: ClassVar[bool] = False
-
-    id: RequestId
-    token: str | None = None
-
-    def __post_init__(self) -> None:
-        if isinstance(self.id, str) and len(self.id) > MAX_ID:
-            raise ProtocolError(f"an id is at most {MAX_ID} characters; {len(self.id)} came")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EngineRequest(Request):
-    """What every queued request has as well. ``events``: output and warnings are wanted while it runs."""
-
-    queued: ClassVar[bool] = True
-
-    events: bool = False
-    deadline: float | None = None
-
-    def __post_init__(self) -> None:
-        Request.__post_init__(self)
-        _seconds("deadline", self.deadline)
-        if self.deadline == 0:
-            raise ProtocolError("a deadline of 0 seconds came: nothing could run")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,7 +100,7 @@ class Hello(Request):
 
     def __post_init__(self) -> None:
         Request.__post_init__(self)
-        _seconds("lease", self.lease)
+        check_seconds("lease", self.lease)
         for name, value in self.options.items():
             # They are handed on by the front, which nothing that came may bring down.
             if not isinstance(name, str) or not isinstance(value, bool | int | float | str | None):
@@ -160,69 +159,6 @@ class Bye(Request):
 
     end: bool = False
     session: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Compile(EngineRequest):
-    """Loads ``source`` as the unit of that name, or as the next free ``kernel_N``.
-
-    ``keep``: fields, ndarrays and objects whose declaration did not change go on with their contents.
-    """
-
-    op: ClassVar[str] = "compile"
-
-    source: str
-    unit: str | None = None
-    keep: bool = True
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UnitText:
-    """One of the texts of `CompileAll`."""
-
-    unit: str
-    source: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompileAll(EngineRequest):
-    """Loads several units as one: all of them, or none.
-
-    Each is built after those of them that it uses, whatever their order here. ``keep`` is as in `Compile`.
-    """
-
-    op: ClassVar[str] = "compile_all"
-
-    units: tuple[UnitText, ...]
-    keep: bool = True
-
-    def __post_init__(self) -> None:
-        EngineRequest.__post_init__(self)
-        if not self.units:
-            raise ProtocolError("compile_all takes at least one unit; none came")
-        if len({each.unit for each in self.units}) < len(self.units):
-            raise ProtocolError("compile_all takes each unit once; one came twice")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rollback(EngineRequest):
-    """Loads the text that ``unit`` had as ``version`` again, as a new version: the same transaction as `Compile`."""
-
-    op: ClassVar[str] = "rollback"
-
-    unit: str
-    version: int
-    keep: bool = True
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class History(Request):
-    """The versions of ``unit`` that are remembered, oldest first; with ``version`` that one alone, with its text."""
-
-    op: ClassVar[str] = "history"
-
-    unit: str
-    version: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -326,7 +262,7 @@ class Snapshot(EngineRequest):
 
     def __post_init__(self) -> None:
         EngineRequest.__post_init__(self)
-        _seconds("every_seconds", self.every_seconds)
+        check_seconds("every_seconds", self.every_seconds)
         if self.every_runs is not None and self.every_runs < 0:
             raise ProtocolError(f"every_runs counts from 0; {self.every_runs} came")
 
