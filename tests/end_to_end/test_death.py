@@ -202,9 +202,11 @@ def test_garbage_on_its_link_costs_an_engine_and_not_the_worker(loaded: RawSessi
 
 
 def test_an_engine_killed_from_outside_between_requests_is_replaced(loaded: RawSession) -> None:
-    """An idle engine that is killed costs what it held, and no request."""
+    """Nothing goes on with older contents unknowingly: the next request is told instead of run, those after it run."""
     before = loaded.status()["session"]
     psutil.Process(before["engine_pid"]).kill()
+    with pytest.raises(EngineCrashed, match=r"while nothing ran; this request was not run.*lost: sim\.count"):
+        loaded.run("hello", unit="sim")
     works(loaded)
     after = loaded.ask(Status)["session"]
     assert after["generation"] == before["generation"] + 1

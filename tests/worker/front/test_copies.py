@@ -173,3 +173,17 @@ def test_a_session_that_ends_leaves_nothing() -> None:
     store.put(part((0, 5), target=Y))
     store.forget("s")
     assert (store.of("s"), store.nbytes) == ((), 0)
+
+
+def test_a_copy_is_exact_until_something_ran_and_again_when_it_was_put_back() -> None:
+    """What nobody lost anything of need not be told."""
+    store = Store(1 << 20)
+    store.put(part())
+    assert store.is_exact("s", X)
+    assert not store.is_exact("s", Y)
+    store.changed("s")
+    assert not store.is_exact("s", X)
+    store.was_put_back("s", X)
+    store.was_put_back("s", Y)
+    assert store.is_exact("s", X)
+    assert not store.is_exact("s", Y)

@@ -131,6 +131,17 @@ class CopyStore:
         mine = self._sessions.get(session)
         return 0 if mine is None else mine.nbytes
 
+    def is_exact(self, session: str, target: Ref) -> bool:
+        """Whether the copy of an array is what it holds now."""
+        mine = self._sessions.get(session)
+        return mine is not None and mine.exact.get(target) == mine.epoch
+
+    def was_put_back(self, session: str, target: Ref) -> None:
+        """The array holds what its copy says."""
+        mine = self._sessions.get(session)
+        if mine is not None and target in mine.copies:
+            mine.exact[target] = mine.epoch
+
     def of(self, session: str) -> tuple[HostCopy, ...]:
         """A session's copies, in the order in which they are to be put back."""
         mine = self._sessions.get(session)

@@ -8,18 +8,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tiremote.protocol.errors import AsOf, EngineError, TiremoteError
+from tiremote.protocol.errors import AsOf, EngineCrashed, EngineError, TiremoteError
+from tiremote.protocol.messages import Cleanup, Compile, Rollback
 from tiremote.protocol.packing import unpack
 from tiremote.protocol.receipts import ArrayHolding
-from tiremote.protocol.values import Handle
+from tiremote.protocol.values import Handle, Name
 from tiremote.worker.front.answers import Answers
 from tiremote.worker.front.copies import CopyStore, HostCopy
 from tiremote.worker.front.pool import EnginePool
-from tiremote.worker.front.sessions import Engine, Job, Loading, Mourning, Refilling, Session
+from tiremote.worker.front.sessions import Engine, Job, Loading, Mourning, Refilling, Session, Word
 from tiremote.worker.front.snapshots import name_of
 from tiremote.worker.link import Done, Load, PutBack
 
 _log = logging.getLogger(__name__)
+
+
+#: Runs also where the client has not heard yet what was lost.
+_AT_ANY_RATE = (Compile, Rollback, Cleanup)
 
 
 class Recovery:
@@ -47,6 +52,39 @@ class Recovery:
         session.mourning.append(
             Mourning(job=job, error=error, died_at=now, send_by=now + self._patience, contents=contents)
         )
+
+    def leave_word(self, session: Session, error: EngineCrashed, now: float) -> None:
+        """Has the next request of every client that no lost job tells it be answered with what has happened.
+
+        Nobody may go on with older contents without knowing. Call it after `mourn`, before `take_stock`.
+        """
+        contents = _contents(session)
+        if not contents or self._all_exact(session):
+            return
+        told = {mourned.job.seat.token for mourned in session.mourning}
+        for token in session.seats:
+            if token not in told:
+                session.unsaid[token] = Word(error=error, died_at=now, contents=contents)
+
+    def _all_exact(self, session: Session) -> bool:
+        arrays = [one for one in session.arrays.values() if one.place is None]
+        if any(not self._copies.is_exact(session.id, one.handle) for one in arrays):
+            return False
+        return all(self._copies.is_exact(session.id, name) for name in _fields(session))
+
+    def pass_on(self, job: Job, now: float) -> bool:
+        """Answers a job with a word that was left for its client, instead of running it; False where there is none."""
+        session = job.seat.session
+        # What is loaded does not depend on what was lost, and what is dropped even less.
+        word = None if isinstance(job.request, _AT_ANY_RATE) else session.unsaid.pop(job.seat.token, None)
+        if word is None:
+            return False
+        error = EngineCrashed(f"{word.error.message}; this request was not run", signal=word.error.signal)
+        session.mourning.append(
+            Mourning(job=job, error=error, died_at=word.died_at, send_by=now + self._patience, contents=word.contents)
+        )
+        self.console(session, now)
+        return True
 
     def take_stock(self, session: Session) -> None:
         """Nothing is held any more; what was is to be put back into the next engine."""
@@ -150,10 +188,11 @@ class Recovery:
 
     def on_put_back(self, engine: Engine, session: Session, chore: Refilling, done: Done, now: float) -> None:
         """An array was put back, or could not be."""
-        if done.ok and done.changes is not None:
-            for holding in done.changes.arrays:
+        if done.ok:
+            self._copies.was_put_back(session.id, chore.target)
+            for holding in done.changes.arrays if done.changes is not None else ():
                 session.arrays[holding.handle.id] = holding
-        elif not done.ok:
+        else:
             _, text, _ = unpack(done.body)
             _log.info("session %s: %s could not be put back: %s", session.id, chore.name, text)
             self._forget(session, chore)
@@ -195,7 +234,7 @@ class Recovery:
         )
         there = {one.name for one in error.as_of}
         # A struct field is put back member by member.
-        there |= {field for field in _fields(session) if any(one.startswith(f"{field}.") for one in there)}
+        there |= {field for field in map(str, _fields(session)) if any(one.startswith(f"{field}.") for one in there)}
         error.lost = tuple(name for name in mourned.contents if name not in there)
         error.lost += tuple(f"{unit} ({why})" for unit, why in session.broken.items())
 
@@ -207,12 +246,12 @@ def _contents(session: Session) -> tuple[str, ...]:
         for one in (*session.stock.values(), *session.arrays.values())
     ]
     # A field that a handle was taken of is in both.
-    return tuple(dict.fromkeys(arrays + _fields(session)))
+    return tuple(dict.fromkeys([*arrays, *map(str, _fields(session))]))
 
 
-def _fields(session: Session) -> list[str]:
+def _fields(session: Session) -> list[Name]:
     return [
-        f"{name}.{definition.name}"
+        Name(unit=name, name=definition.name)
         for name, unit in session.units.items()
         for definition in unit.holding.definitions
         if definition.kind in ("field", "ndarray")

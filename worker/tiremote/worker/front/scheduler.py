@@ -90,10 +90,12 @@ class Scheduler:
     def submit(self, job: Job, now: float) -> None:
         """Takes a job; it runs when those before it have."""
         session = job.seat.session
-        session.queue.append(job)
-        session.queued_bytes += job.nbytes
         if session.engine is None:
             self.pool.claim(session)
+        if self._recovery.pass_on(job, now):
+            return
+        session.queue.append(job)
+        session.queued_bytes += job.nbytes
         self._pump(session, now)
 
     def withdraw(self, job: Job, error: TiremoteError) -> bool:
@@ -299,7 +301,16 @@ class Scheduler:
             return
         self._recovery.on_death(engine, session, how)
         self._bury(engine, session, how, returncode, begun, now)
+        ran = running is not None and (running.key <= begun or running.stop is not None)
+        doing = f"during {describe(running)}" if ran and running is not None else "while nothing ran"
+        signal = None if engine.fate else signal_name(returncode)
+        self._recovery.leave_word(session, EngineCrashed(f"the engine {how} {doing}", signal=signal), now)
         self._recovery.take_stock(session)
+        # They came when nobody could know, and are the first to tell it to.
+        for waiting in list(session.queue):
+            if self._recovery.pass_on(waiting, now):
+                session.queue.remove(waiting)
+                session.queued_bytes -= waiting.nbytes
         self.pool.claim(session)
 
     def _bury(self, engine: Engine, session: Session, how: str, returncode: int, begun: int, now: float) -> None:

@@ -115,6 +115,7 @@ class SessionTable:
 
     def _unseat(self, seat: Seat) -> None:
         seat.session.seats.pop(seat.token, None)
+        seat.session.unsaid.pop(seat.token, None)
         self._seats.pop(seat.token, None)
 
     def end(self, session: Session, now: float) -> None:

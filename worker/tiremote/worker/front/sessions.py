@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tiremote.protocol.errors import TiremoteError
+from tiremote.protocol.errors import EngineCrashed, TiremoteError
 from tiremote.protocol.messages import EngineRequest, Hello, RequestId
 from tiremote.protocol.receipts import ArrayHolding, UnitHolding
 from tiremote.protocol.results import EngineInfo
@@ -150,6 +150,15 @@ class Mourning:
     contents: tuple[str, ...]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Word:
+    """What the next request of a client is told: that an engine was lost while none of its requests ran."""
+
+    error: EngineCrashed
+    died_at: float
+    contents: tuple[str, ...]
+
+
 @dataclass(eq=False, kw_only=True, slots=True)
 class Session:
     """A session: what it holds, who is seated, what waits."""
@@ -168,6 +177,8 @@ class Session:
     units: OrderedDict[str, Unit] = field(default_factory=OrderedDict)
     newest: str | None = None
     arrays: dict[str, ArrayHolding] = field(default_factory=dict)
+    #: By the tokens of clients that have not heard yet that an engine was lost.
+    unsaid: dict[str, Word] = field(default_factory=dict)
     #: What was kept under handles when the engine was lost, until it is put back or found to be gone.
     stock: dict[str, ArrayHolding] = field(default_factory=dict)
     #: Units that could not be loaded again after a crash.
