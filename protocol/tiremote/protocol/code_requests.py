@@ -62,6 +62,10 @@ class Rollback(EngineRequest):
     keep: bool = True
 
 
+#: What puts new text in the place of old.
+LoadRequest = Compile | CompileAll | Rollback
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class History(Request):
     """The versions of ``unit`` that are remembered, oldest first; with ``version`` that one alone, with its text."""

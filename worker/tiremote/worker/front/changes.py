@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tiremote.protocol.messages import Compile, CompileAll, Rollback
+from tiremote.protocol.code_requests import LoadRequest
 from tiremote.protocol.receipts import UnitHolding
 from tiremote.worker.front.copies import CopyStore
 from tiremote.worker.front.history import UnitHistory
@@ -18,7 +18,7 @@ def apply(session: Session, changes: Changes, job: Job, history: int, copies: Co
         copies.drop_unit(session.id, name)
     for holding in changes.units:
         _hold(session, holding, job, history)
-        clean = isinstance(job.request, Compile | CompileAll | Rollback) and not job.request.keep
+        clean = isinstance(job.request, LoadRequest) and not job.request.keep
         if clean and holding.loaded_by == job.request.id:
             copies.drop_unit(session.id, holding.unit)
     for name in changes.dropped:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from tiremote.protocol.code_requests import LoadRequest
 from tiremote.protocol.errors import AsOf, EngineCrashed, EngineError, TiremoteError
-from tiremote.protocol.messages import Cleanup, Compile, Rollback
+from tiremote.protocol.messages import Cleanup
 from tiremote.protocol.packing import unpack
 from tiremote.protocol.receipts import ArrayHolding
 from tiremote.protocol.values import Handle, Name
@@ -24,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 #: Runs also where the client has not heard yet what was lost.
-_AT_ANY_RATE = (Compile, Rollback, Cleanup)
+_AT_ANY_RATE = LoadRequest | Cleanup
 
 
 class Recovery:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tiremote.protocol.messages import Alloc, Compile, Put, RequestId, Rollback, Run, Snapshot
+from tiremote.protocol.code_requests import LoadRequest
+from tiremote.protocol.messages import Alloc, Put, RequestId, Run, Snapshot
 from tiremote.protocol.packing import unpack
 from tiremote.protocol.results import Limits, SnapshotResult
 from tiremote.protocol.structures import structure
@@ -38,7 +39,7 @@ class Snapshots:
             put = request.array if isinstance(request, Put) else None
             data = buffers[0] if put is None else job.buffers[put.descriptor.buffer or 0]
             self._copies.moved(session.id, moved, data, request=request.id, op=request.op, now=now)
-        elif isinstance(request, Run | Compile | Rollback | Put) or (isinstance(request, Alloc) and request.target):
+        elif isinstance(request, Run | Put | LoadRequest) or (isinstance(request, Alloc) and request.target):
             self._copies.changed(session.id)
             session.snapshots.runs += 1
 
