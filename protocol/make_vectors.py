@@ -132,6 +132,10 @@ REQUESTS: list[tuple[str, Request]] = [
             events=True, deadline=10.0),
     ),
     (
+        "run with a deadline of its own for what compiles",
+        Run(id=10, token=TOKEN, target=Name(name="add_base"), args=(HANDLE, 5.0), deadline=1.0, compile_deadline=60.0),
+    ),
+    (
         "run with NumPy arrays: in and out, only in, only out",
         Run(id=11, token=TOKEN, target=Name(name="mix"),
             args=(COUNTED, wire_array(COUNTED, access="in"), wire_array(COUNTED, access="out"))),
@@ -279,6 +283,7 @@ ERROR_DATA: dict[str, Any] = {
                            text="        x[i] += base"),),
     "request": 10, "unit": "kernel_0", "restored": ("kernel_0",),
     "as_of": (AsOf(name="x", request=7, op="put", seconds=1.5),), "lost": ("y",), "signal": "SIGSEGV", "deadline": 10.0,
+    "phase": "run",
     "requested": 1 << 40, "available": 1 << 30, "name": "add_bsae", "known": ("add_base",), "handle": HANDLE.id,
 }  # fmt: skip
 
@@ -319,6 +324,7 @@ MALFORMED: list[tuple[str, list[bytes]]] = [
     )]),
     ("a negative deadline", [_header(deadline=-1.0)]),
     ("a deadline that is not a number", [_header(deadline=math.nan)]),
+    ("no time to compile at all", [_header(compile_deadline=0.0)]),
     ("an array larger than its buffer", [_header(args=[_ext(1, ["f32", [3], "C", 0])]), bytes(8)]),
     ("an array smaller than its buffer", [_header(args=[_ext(1, ["f32", [1], "C", 0])]), bytes(8)]),
     ("an array of a buffer that did not come", [_header(args=[_ext(1, ["f32", [2], "C", 1])]), bytes(8)]),

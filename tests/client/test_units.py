@@ -135,23 +135,25 @@ def test_what_was_lost_with_an_engine_is_asked_for_anew(worker: FakeWorker, gpu:
 
 
 def test_kernels_are_called_with_all_that_was_given(worker: FakeWorker, gpu: Session) -> None:
-    """Positional, by any name, with a deadline, and the gradient."""
+    """Positional, by any name, with one deadline or two, and the gradient."""
     worker.define("u", k="kernel")
     kernel = gpu["u"].k
     kernel(1, self=2, deadline=3, target=4)
     kernel.with_options(deadline=2.5)(1)
     kernel.grad(5)
     kernel.grad.with_options(deadline=1).submit(6).result(10)
+    kernel.with_options(deadline=1, compile_deadline=60).grad(10)
     gpu.run("k", 7, name=8)
     gpu.run("u.k", 9)
-    runs = [(run.target, run.args, run.kwargs, run.deadline) for run in worker.of(Run)]
+    runs = [(run.target, run.args, run.kwargs, run.deadline, run.compile_deadline) for run in worker.of(Run)]
     assert runs == [
-        (Name(unit="u", name="k"), (1,), {"self": 2, "deadline": 3, "target": 4}, None),
-        (Name(unit="u", name="k"), (1,), {}, 2.5),
-        (Name(unit="u", name="k.grad"), (5,), {}, None),
-        (Name(unit="u", name="k.grad"), (6,), {}, 1),
-        (Name(unit=None, name="k"), (7,), {"name": 8}, None),
-        (Name(unit="u", name="k"), (9,), {}, None),
+        (Name(unit="u", name="k"), (1,), {"self": 2, "deadline": 3, "target": 4}, None, None),
+        (Name(unit="u", name="k"), (1,), {}, 2.5, None),
+        (Name(unit="u", name="k.grad"), (5,), {}, None, None),
+        (Name(unit="u", name="k.grad"), (6,), {}, 1, None),
+        (Name(unit="u", name="k.grad"), (10,), {}, 1, 60),
+        (Name(unit=None, name="k"), (7,), {"name": 8}, None, None),
+        (Name(unit="u", name="k"), (9,), {}, None, None),
     ]
     with pytest.raises(UnknownName):
         gpu.run("nope")

@@ -43,6 +43,7 @@ DATA = {
     "lost": ("x", "y"),
     "signal": "SIGSEGV",
     "deadline": 2.5,
+    "phase": "compile",
     "requested": 1 << 40,
     "available": 12,
     "name": "stpe",

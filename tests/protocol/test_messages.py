@@ -43,6 +43,7 @@ def test_a_message_is_checked_when_it_is_made() -> None:
         lambda: Hello(id=1, options={"arch": NAME}),
         lambda: Hello(id=1, options={1: "cpu"}),  # type: ignore[dict-item]
         lambda: Run(id=1, target=NAME, deadline=float("nan")),
+        lambda: Run(id=1, target=NAME, compile_deadline=-1.0),
         lambda: Fetch(id=1, target=NAME, form="spam"),
         lambda: Fetch(id=1, target=NAME, flat=(2, 1)),
         lambda: Put(id=1, target=NAME),

@@ -22,6 +22,7 @@ from tiremote.worker.link import (
     MARKER,
     Changes,
     Channel,
+    Compiling,
     Done,
     Exit,
     Load,
@@ -83,6 +84,8 @@ CHANGES = Changes(
         Done(key=1, ok=True, body=b"\xc0", compile=0.5, launch=0.25, changes=CHANGES),
         Done(key=1, ok=False, body=b"\xc0", poisoned="lost its device"),
         Warned(key=1, text="on the CPU"),
+        Compiling(key=1, compiled=0.5, spared=0.25, since=1234.5, spare=2.0),
+        Compiling(key=1, compiled=0.5, spared=0.25),
     ],
 )
 def test_every_message_arrives_as_it_was(link: tuple[Channel, Channel], message: Message) -> None:

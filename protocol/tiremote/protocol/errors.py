@@ -225,11 +225,15 @@ class Interrupted(EngineError):
 
 
 class DeadlineExceeded(EngineError):
-    """The request ran longer than ``deadline`` seconds and was stopped."""
+    """The request took longer than ``deadline`` seconds and was stopped.
+
+    ``phase`` is ``compile`` or ``run`` where the two had limits of their own, and says whose was exceeded.
+    """
 
     code = "deadline"
-    carries = ("deadline", *EngineError.carries)
+    carries = ("deadline", "phase", *EngineError.carries)
     deadline: float | None = None
+    phase: str | None = None
 
 
 class OutOfMemory(TiremoteError):

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from tiremote.protocol.code_requests import Compile, CompileAll, History, Rollback, UnitText
 from tiremote.protocol.errors import ProtocolError, shown
 from tiremote.protocol.receipts import Timing
-from tiremote.protocol.request import EngineRequest, Request, RequestId, check_seconds
+from tiremote.protocol.request import EngineRequest, Request, RequestId, check_limit, check_seconds
 from tiremote.protocol.values import Ref, WireArray
 
 __all__ = [
@@ -163,7 +163,11 @@ class Bye(Request):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run(EngineRequest):
-    """Calls ``target`` (or its ``method``) with ``args`` and ``kwargs``."""
+    """Calls ``target`` (or its ``method``) with ``args`` and ``kwargs``.
+
+    Where ``compile_deadline`` is given it counts the seconds in which kernels are compiled, wherever in the call that
+    is, and ``deadline`` counts all others.
+    """
 
     op: ClassVar[str] = "run"
 
@@ -171,6 +175,11 @@ class Run(EngineRequest):
     method: str | None = None
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
+    compile_deadline: float | None = None
+
+    def __post_init__(self) -> None:
+        EngineRequest.__post_init__(self)
+        check_limit("compile_deadline", self.compile_deadline)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

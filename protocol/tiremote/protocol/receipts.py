@@ -107,7 +107,11 @@ def _told(change: Change, unit: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timing:
-    """Where the time of a request went, in seconds. ``launch`` includes the wait for the device."""
+    """Where the time of a request went, in seconds.
+
+    ``compile`` is a load as a whole, or all that a call compiled. ``launch`` is the rest of a call, with the wait for
+    the device and with the machine code that Taichi makes in a kernel's first launch.
+    """
 
     queue: float = 0.0
     compile: float = 0.0

@@ -21,6 +21,13 @@ def check_seconds(name: str, value: float | None) -> None:
         raise ProtocolError(f"{name} is a number of seconds from 0; {value} came")
 
 
+def check_limit(name: str, value: float | None) -> None:
+    """Raises `ProtocolError` for what is no time in which anything could be done."""
+    check_seconds(name, value)
+    if value == 0:
+        raise ProtocolError(f"a {name} of 0 seconds came: nothing could run")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
     """What every request has. ``token`` is from `Hello`; ``deadline`` is in seconds from when it starts to run."""
@@ -48,6 +55,4 @@ class EngineRequest(Request):
 
     def __post_init__(self) -> None:
         Request.__post_init__(self)
-        check_seconds("deadline", self.deadline)
-        if self.deadline == 0:
-            raise ProtocolError("a deadline of 0 seconds came: nothing could run")
+        check_limit("deadline", self.deadline)

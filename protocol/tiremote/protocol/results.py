@@ -60,13 +60,14 @@ class Pong:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Running:
-    """The request that the engine is busy with, and for how many seconds."""
+    """The request that the engine is busy with, for how many seconds, and whether it compiles a kernel now."""
 
     request: RequestId
     op: str
     target: str
     seconds: float
     client: str | None = None
+    compiling: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -221,8 +221,8 @@ class Session:
         return RemoteKernel(self._exchange, Name(unit=unit, name=inside))
 
     def run(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
-        """Calls ``name`` as `kernel` finds it. Every keyword is the kernel's own; for a deadline use
-        ``gpu.kernel(name).with_options(deadline=2.0)(...)``."""
+        """Calls ``name`` as `kernel` finds it. Every keyword is the kernel's own; for deadlines use
+        ``gpu.kernel(name).with_options(deadline=2.0, compile_deadline=60.0)(...)``."""
         return self.kernel(name)(*args, **kwargs)
 
     def watch(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from tiremote.client.arguments import PackedCall, pack_call
@@ -84,6 +85,17 @@ class RemoteUnit:
         return f"<RemoteUnit {'newest' if self._unit is None else repr(self._unit)}>"
 
 
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """How many seconds a run may take; with a second limit that one is on what compiles, the first on the rest."""
+
+    deadline: float | None = None
+    compile_deadline: float | None = None
+
+
+_NO_LIMITS = _Limits()
+
+
 class RemoteKernel(Remote):
     """A kernel, function, class or method on the worker.
 
@@ -92,7 +104,7 @@ class RemoteKernel(Remote):
     `Interrupted`, `DeadlineExceeded`, `OutOfMemory`, `StaleHandle`, `UnknownName`, `UnsupportedType`.
     """
 
-    __slots__ = ("_deadline", "_definition", "_method")
+    __slots__ = ("_definition", "_limits", "_method")
 
     def __init__(
         self,
@@ -101,12 +113,12 @@ class RemoteKernel(Remote):
         definition: Definition | None = None,
         *,
         method: str | None = None,
-        deadline: float | None = None,
+        limits: _Limits = _NO_LIMITS,
     ) -> None:
         super().__init__(exchange, target)
         self._definition = definition
         self._method = method
-        self._deadline = deadline
+        self._limits = limits
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Runs it and waits; returns plain values, NumPy arrays and remote things."""
@@ -147,11 +159,16 @@ class RemoteKernel(Remote):
             target = Name(unit=target.unit, name=f"{target.name}.grad")
         else:
             method = f"{method}.grad"
-        return RemoteKernel(self._exchange, target, method=method, deadline=self._deadline)
+        return RemoteKernel(self._exchange, target, method=method, limits=self._limits)
 
-    def with_options(self, *, deadline: float | None = None) -> RemoteKernel:
-        """The same, with a limit in seconds on how long each run may take: `DeadlineExceeded` above it."""
-        return RemoteKernel(self._exchange, self._target, self._definition, method=self._method, deadline=deadline)
+    def with_options(self, *, deadline: float | None = None, compile_deadline: float | None = None) -> RemoteKernel:
+        """The same, with limits in seconds on how long each run may take: `DeadlineExceeded` above them.
+
+        ``deadline`` counts all of it. With a ``compile_deadline`` that one counts what compiles kernels, before their
+        launch or in the middle of a function, and ``deadline`` the rest.
+        """
+        limits = _Limits(deadline, compile_deadline)
+        return RemoteKernel(self._exchange, self._target, self._definition, method=self._method, limits=limits)
 
     def __getattr__(self, name: str) -> RemoteKernel:
         """What lies inside a class or an object, such as a static method, or ``solar.x.to_numpy``."""
@@ -160,7 +177,7 @@ class RemoteKernel(Remote):
             raise AttributeError(f"{self!r} has no attribute {name!r}")
         if isinstance(self._target, Name):
             return RemoteKernel(self._exchange, Name(unit=self._target.unit, name=f"{self._target.name}.{name}"))
-        return RemoteKernel(self._exchange, self._target, method=f"{self._method}.{name}", deadline=self._deadline)
+        return RemoteKernel(self._exchange, self._target, method=f"{self._method}.{name}", limits=self._limits)
 
     @property
     def definition(self) -> Definition | None:
@@ -187,7 +204,8 @@ class RemoteKernel(Remote):
             method=self._method,
             args=call.args,
             kwargs=call.kwargs,
-            deadline=self._deadline,
+            deadline=self._limits.deadline,
+            compile_deadline=self._limits.compile_deadline,
             events=self._exchange.events,
         )
 

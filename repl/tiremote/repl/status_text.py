@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tiremote.protocol.results import EngineInfo, SessionLine, SessionStatus, WorkerStatus
+from tiremote.protocol.results import EngineInfo, Running, SessionLine, SessionStatus, WorkerStatus
 from tiremote.repl.render import size_text, table
 
 
@@ -24,10 +24,15 @@ def _session_line(session: SessionLine) -> str:
     name = session.name or f"{session.id} (private)"
     state = session.state
     if session.running is not None:
-        state = f"{session.running.target} for {duration(session.running.seconds)}"
+        state = _running_text(session.running)
     users = _count(session.clients, "client") if session.clients else f"no client for {duration(session.unused)}"
     holds = f"{_count(session.units, 'unit')}, {_count(session.arrays, 'array')} of {size_text(session.array_bytes)}"
     return f"{name}: {users}, {state}, {holds}"
+
+
+def _running_text(running: Running) -> str:
+    compiles = ", compiling now" if running.compiling and running.op == "run" else ""
+    return f"{running.target} for {duration(running.seconds)}{compiles}"
 
 
 def engine_text(engine: EngineInfo | None) -> str:
@@ -51,8 +56,7 @@ def duration(seconds: float) -> str:
 def _session_rows(session: SessionStatus) -> list[tuple[str, str]]:
     state = session.state
     if session.running is not None:
-        running = session.running
-        state = f"{running.target} for {duration(running.seconds)}"
+        state = _running_text(session.running)
     arrays = f"{_count(session.arrays, 'array')} of {size_text(session.array_bytes)}"
     memory = "" if session.engine_memory is None else f", its engine uses {size_text(session.engine_memory)}"
     return [

@@ -251,7 +251,7 @@ def test_status_tells_what_runs_and_since_when(bench: FrontBench) -> None:
     bench.wait(12.5)
     session = bench.result(bench.ask(Status(id="s", token=token)))["session"]
     assert session["running"] == {
-        "request": request.id, "op": "run", "target": "run slow", "seconds": 12.5, "client": "mia",
+        "request": request.id, "op": "run", "target": "run slow", "seconds": 12.5, "client": "mia", "compiling": False,
     }  # fmt: skip
     assert (session["state"], session["queued"]) == ("busy", 1)
 

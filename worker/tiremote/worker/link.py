@@ -158,9 +158,28 @@ class Warned:
     text: str
 
 
-Message = Prepare | Open | Load | PutBack | Snap | Work | Exit | Ready | Done | Warned
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compiling:
+    """Engine to front: in the running request a compile or a first launch begins, or has ended.
+
+    It is sent before Taichi takes Python's lock, and the front needs no more to know how long it goes on.
+    ``compiled``: seconds of the request that were compiling so far; ``spared``: those of first launches that count
+    neither as compiling nor as running. ``since``: when what runs now began, by the clock that is one for all
+    processes of a machine (`time.monotonic`); None where it has ended. ``spare``: None in a compile, and in a first
+    launch how many seconds of it are to be spared.
+    """
+
+    tag: ClassVar[str] = "compiling"
+    key: int
+    compiled: float
+    spared: float
+    since: float | None = None
+    spare: float | None = None
+
+
+Message = Prepare | Open | Load | PutBack | Snap | Work | Exit | Ready | Done | Warned | Compiling
 _MESSAGES: dict[str, type[Any]] = {
-    cls.tag: cls for cls in (Prepare, Open, Load, PutBack, Snap, Work, Exit, Ready, Done, Warned)
+    cls.tag: cls for cls in (Prepare, Open, Load, PutBack, Snap, Work, Exit, Ready, Done, Warned, Compiling)
 }
 _FIELDS = {cls: tuple(f.name for f in fields(cls)) for cls in _MESSAGES.values()}
 #: Messages whose fields are themselves dataclasses, and have to be made so again.

@@ -26,7 +26,21 @@ from tiremote.worker.engine.output import EngineOutput
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.engine.service import Service
 from tiremote.worker.engine.source import source_of
-from tiremote.worker.link import Channel, Done, Exit, Load, Open, Page, Prepare, PutBack, Ready, Snap, Warned, Work
+from tiremote.worker.link import (
+    Channel,
+    Compiling,
+    Done,
+    Exit,
+    Load,
+    Open,
+    Page,
+    Prepare,
+    PutBack,
+    Ready,
+    Snap,
+    Warned,
+    Work,
+)
 
 
 class EngineProcess:
@@ -55,6 +69,7 @@ class EngineProcess:
         if self._forking is not None:
             die_with(self._forking)
         self._is_copy = True
+        self._runtime.compile_clock.tell = None
         self._channel.close()
 
     def run(self) -> None:
@@ -123,10 +138,12 @@ class EngineProcess:
                 raise AssertionError(f"the front keeps {request.op} to itself")
             self._output.begin(message.key, wanted=request.events)
             told: list[str] = []
+            self._runtime.compile_clock.tell = lambda **state: self._channel.send(Compiling(key=message.key, **state))
             try:
                 with self._runtime.guard_init() as told, self._nudges.stoppable(message.key):
                     return service.serve(request)
             finally:
+                self._runtime.compile_clock.tell = None
                 for text in told:
                     self._channel.send(Warned(key=message.key, text=text))
 

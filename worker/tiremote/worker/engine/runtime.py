@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiremote.protocol.errors import Refused
-from tiremote.worker.engine import source_hooks
+from tiremote.worker.engine import compile_hooks, source_hooks
 from tiremote.worker.engine.device import cpu_name, cuda_device_name
 from tiremote.worker.engine.half_declared import Snapshot, has_unplaced_fields, leave_kernel, take_snapshot
 from tiremote.worker.engine.init_guard import InitGuard
@@ -75,6 +75,7 @@ class TaichiRuntime(ArrayRuntime):
             self.tm: Any = importlib.import_module(f"{name}.math")
         self.impl: Any = self.lang("impl")
         self.core: Any = importlib.import_module(f"{name}._lib").core
+        self.compile_clock = compile_hooks.install(self.lang("kernel_impl"), self.impl)
         context = self.lang("ast.ast_transformer_utils").ASTTransformerContext
         source_hooks.install(self.lang("kernel_impl"), self.impl, context)
         self.trees = SNodeTrees(self)
@@ -236,15 +237,6 @@ class TaichiRuntime(ArrayRuntime):
         A bound or class kernel takes its owner as the first argument.
         """
         return self.primal(kernel).ensure_compiled(*args)
-
-    def compile_backend(self, kernel: Any, key: Any) -> None:
-        """Makes machine code of an instance that `ensure_compiled` built: its first launch is fast then."""
-        program = self.state.prog
-        program.compile_kernel(program.config(), program.get_device_caps(), self.primal(kernel).compiled_kernels[key])
-
-    def compiled_count(self, kernel: Any) -> int:
-        """How many instances of it exist."""
-        return len(self.primal(kernel).compiled_kernels)
 
     def compiled_instances(self) -> CompiledInstances:
         """What is compiled now; ``forget_later(runtime)`` drops what came since."""

@@ -67,6 +67,7 @@ class Service:
         self._reset: list[Ref] = []
         #: What of an array came or is going.
         self.moved: Moved | None = None
+        self._runtime.compile_clock.restart()
         #: Seconds of the request so far.
         self.compile_seconds = 0.0
         self.launch_seconds = 0.0
@@ -74,7 +75,11 @@ class Service:
     def serve(self, request: EngineRequest) -> Any:
         """The op's result, ready to be packed."""
         self._begin(request)
-        return self._ops[type(request)](request)
+        try:
+            return self._ops[type(request)](request)
+        finally:
+            # A load has counted as a whole already.
+            self.compile_seconds = max(self.compile_seconds, self._runtime.compile_clock.compiled)
 
     def load(self, unit: str, version: int, source: str) -> Receipt:
         """Loads a unit again, as the version that it was."""
@@ -162,7 +167,6 @@ class Service:
         kwargs = {name: self._argument(value) for name, value in request.kwargs.items()}
         if self._runtime.is_kernel(target) or self._runtime.is_bound_kernel(target):
             call = bind(self._runtime, target, args, kwargs)
-            self._precompile(target, call.values)
         elif callable(target):
             call = bind_function(target, args, kwargs)
         else:
@@ -170,25 +174,16 @@ class Service:
                 f"{request.method or _shown(request.target, target)} is a {type(target).__name__}, "
                 "which cannot be called: call a function of the source that returns it"
             )
-        started = self._clock()
+        started, compiled = self._clock(), self._runtime.compile_clock.compiled
         value = call.launch()
         self._runtime.sync()
-        self.launch_seconds = self._clock() - started
+        self.launch_seconds = self._clock() - started - (self._runtime.compile_clock.compiled - compiled)
         if isinstance(request.target, Name):
             unit = self._loader.loaded(request.target.unit)
             name = request.target.name if request.method is None else f"{request.target.name}.{request.method}"
             unit.record_call(name, call.values, self._runtime)
         written = [[key, array] for key, array in call.written().items()]
         return RunResult(value=self._sent(to_plain(value, self._runtime)), written=written)  # type: ignore[arg-type]
-
-    def _precompile(self, kernel: Any, values: Any) -> None:
-        """Compiles a kernel's first instance ahead of its launch, so that the two are told apart in the receipt."""
-        if not self._runtime.is_kernel(kernel) or self._runtime.compiled_count(kernel):
-            return
-        started = self._clock()
-        key = self._runtime.ensure_compiled(kernel, *values)
-        self._runtime.compile_backend(kernel, key)
-        self.compile_seconds = self._clock() - started
 
     # ------------------------------------------------------------ arrays
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tiremote.protocol.receipts import Description
 from tiremote.protocol.results import Running, SessionLine, SessionStatus
+from tiremote.worker.front.deadlines import is_compiling
 from tiremote.worker.front.scheduler import describe
 from tiremote.worker.front.sessions import Job, Session
 
@@ -27,6 +28,7 @@ def session_status(
             target=describe(job),
             seconds=now - (job.started or now),
             client=job.seat.client,
+            compiling=is_compiling(job),
         )
     waiting = (len(engine.inflight) if engine else 0) - (job is not None)
     return SessionStatus(

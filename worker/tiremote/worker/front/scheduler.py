@@ -8,19 +8,14 @@ from itertools import count
 from typing import Any
 
 from tiremote.protocol.error_wire import error_from_wire
-from tiremote.protocol.errors import (
-    DeadlineExceeded,
-    EngineCrashed,
-    EngineError,
-    Interrupted,
-    TiremoteError,
-)
+from tiremote.protocol.errors import EngineCrashed, EngineError, Interrupted, TiremoteError
 from tiremote.protocol.messages import Snapshot
 from tiremote.protocol.packing import pack, unpack
 from tiremote.protocol.receipts import Timing
 from tiremote.worker.front.answers import Answers
 from tiremote.worker.front.changes import apply
 from tiremote.worker.front.copies import CopyStore
+from tiremote.worker.front.deadlines import exceeded, next_due
 from tiremote.worker.front.effects import Nudge
 from tiremote.worker.front.output import Stream
 from tiremote.worker.front.pool import EnginePool
@@ -28,7 +23,7 @@ from tiremote.worker.front.recovery import Recovery, ending, signal_name
 from tiremote.worker.front.sessions import Chore, Engine, Job, Loading, Refilling, Session, Snapping, Stopping
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.front.snapshots import Snapshots
-from tiremote.worker.link import Done, Message, Ready, Warned, Work
+from tiremote.worker.link import Compiling, Done, Message, Ready, Warned, Work
 
 _log = logging.getLogger(__name__)
 
@@ -174,6 +169,10 @@ class Scheduler:
             job = self._inflight(number, message.key)
             if job is not None:
                 self._answers.event(job, "warning", message.text)
+        elif isinstance(message, Compiling):
+            job = self._inflight(number, message.key)
+            if job is not None:
+                job.compiling = message
 
     def on_output(self, number: int, stream: Stream, key: int, data: bytes, now: float) -> None:
         """Something an engine printed for the job of that key."""
@@ -354,10 +353,8 @@ class Scheduler:
                     # Where the engine has begun the next one, the answer to this one is on its way.
                     if self._begun_by(engine.number) <= job.key:
                         self.pool.kill(engine)
-            elif (due := _due(job)) is not None and now >= due:
-                seconds = job.request.deadline
-                self.stop(job, DeadlineExceeded(f"{describe(job)} ran longer than its deadline of {seconds} s",
-                                                deadline=seconds), now)  # fmt: skip
+            elif (error := exceeded(job, describe(job), now)) is not None:
+                self.stop(job, error, now)
 
     def next_deadline(self, now: float) -> float | None:
         """When `tick` has something to do, None where nothing waits for the time."""
@@ -374,7 +371,7 @@ class Scheduler:
                     times.append(due)
             if engine.inflight:
                 job = engine.inflight[0]
-                due = job.stop.kill_at if job.stop is not None else _due(job)
+                due = job.stop.kill_at if job.stop is not None else next_due(job)
                 times += [one for one in (due, job.output.due()) if one is not None]
         return min(times, default=None)
 
@@ -384,9 +381,3 @@ def describe(job: Job) -> str:
     subject = getattr(job.request, "target", None) or getattr(job.request, "unit", None)
     subject = getattr(subject, "id", subject) or ", ".join(each.unit for each in getattr(job.request, "units", ())[:8])
     return f"{job.request.op} {subject}" if subject else job.request.op
-
-
-def _due(job: Job) -> float | None:
-    if job.started is None or job.request.deadline is None:
-        return None
-    return job.started + job.request.deadline

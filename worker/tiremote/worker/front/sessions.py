@@ -16,6 +16,7 @@ from tiremote.worker.front.effects import Route
 from tiremote.worker.front.history import UnitHistory
 from tiremote.worker.front.output import Output
 from tiremote.worker.front.record import Record
+from tiremote.worker.link import Compiling
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
@@ -49,6 +50,8 @@ class Job:
     started: float | None = None
     seq: int = 0
     stop: Stopping | None = None
+    #: What its engine said last of the compiling in it.
+    compiling: Compiling | None = None
     #: Answered already; the engine passes over it.
     withdrawn: bool = False
 
