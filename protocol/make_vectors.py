@@ -24,6 +24,7 @@ from tiremote.protocol.messages import (
     Bye,
     Cancel,
     Cleanup,
+    Collect,
     Compile,
     CompileAll,
     Describe,
@@ -37,6 +38,7 @@ from tiremote.protocol.messages import (
     Put,
     Reply,
     Request,
+    Requests,
     Rollback,
     Run,
     Snapshot,
@@ -68,6 +70,8 @@ from tiremote.protocol.results import (
     InterruptResult,
     Limits,
     Pong,
+    RequestLine,
+    RequestsResult,
     Running,
     RunResult,
     SessionStatus,
@@ -104,6 +108,10 @@ REQUESTS: list[tuple[str, Request]] = [
     ("hello that rejoins by its token after a cut", Hello(id="hello-2", token=TOKEN)),
     ("ping without a session", Ping(id=2)),
     ("ping that asks whether the worker still has requests", Ping(id=3, token=TOKEN, pending=(7, 8, "a"))),
+    (
+        "ping with the last event that came for each request, and the answers that came",
+        Ping(id=3, token=TOKEN, pending=(10, 11), seen=(3,), received=(9,)),
+    ),
     ("status of the worker alone", Status(id=4)),
     ("status of the worker and of the session", Status(id=4, token=TOKEN)),
     ("describe", Describe(id=5, token=TOKEN)),
@@ -111,6 +119,9 @@ REQUESTS: list[tuple[str, Request]] = [
     ("interrupt one request", Interrupt(id=6, token=TOKEN, request=9)),
     ("cancel a queued request", Cancel(id=7, token=TOKEN, request="long-1")),
     ("bye, the session stays", Bye(id=8, token=TOKEN)),
+    ("bye, the answers that came", Bye(id=8, token=TOKEN, received=(9, 10))),
+    ("requests of all clients of the session", Requests(id=8, token=TOKEN)),
+    ("collect a request of another client", Collect(id=17, token=TOKEN, request="a-1", seat=1, events=True)),
     ("bye, the session ends", Bye(id=8, token=TOKEN, end=True)),
     ("compile as the next free unit", Compile(id=9, token=TOKEN, source=SOURCE)),
     ("compile as a named unit", Compile(id=9, token=TOKEN, source=SOURCE, unit="adder", events=True, deadline=60.0)),
@@ -134,6 +145,10 @@ REQUESTS: list[tuple[str, Request]] = [
     (
         "run with a deadline of its own for what compiles",
         Run(id=10, token=TOKEN, target=Name(name="add_base"), args=(HANDLE, 5.0), deadline=1.0, compile_deadline=60.0),
+    ),
+    (
+        "run that is sent again after a cut, with the last event that came",
+        Run(id=10, token=TOKEN, target=Name(name="add_base"), args=(HANDLE, 5.0), events=True, seen=3),
     ),
     (
         "run with NumPy arrays: in and out, only in, only out",
@@ -199,6 +214,16 @@ REPLIES: list[tuple[str, Reply]] = [
     ("interrupt where nothing ran", Ok(id=6, result=InterruptResult())),
     ("cancel", Ok(id=7, result=CancelResult(cancelled=True))),
     ("bye", Ok(id=8, result=ByeResult(lease=86400.0))),
+    (
+        "requests",
+        Ok(id=8, result=RequestsResult(requests=(
+            RequestLine(request="a-1", op="run", target="run add_base", seat=1, state="running", seconds=1.5,
+                        client="me@laptop"),
+            RequestLine(request=9, op="run", target="run step", seat=2, state="answered", seconds=60.0,
+                        code="runtime", nbytes=40),
+        ))),
+    ),
+    ("collect of a run", Ok(id=17, result=RunResult(value=7), timing=TIMING, collected="run")),
     (
         "compile",
         Ok(id=9, result=Receipt(unit="kernel_0", version=1, definitions=(ADD_BASE,), seconds=0.25), timing=TIMING),
@@ -274,6 +299,8 @@ REPLIES: list[tuple[str, Reply]] = [
     ("event: printed by a kernel", Event(id=10, seq=1, event="stdout", text="i = 3\n")),
     ("event: printed to standard error", Event(id=10, seq=2, event="stderr", text="careful\n")),
     ("event: a warning", Event(id=10, seq=3, event="warning", text="output cut: 5 more lines were not sent")),
+    ("event: a gap", Event(id=10, seq=9, event="gap", text="output is lost: events 4 to 9 of this request are no "
+                           "longer kept", data={"first": 4, "last": 9})),
     ("event: progress", Event(id="long-1", seq=1, event="progress", text="step 50", data={"done": 50, "of": 100})),
 ]  # fmt: skip
 
@@ -323,6 +350,7 @@ MALFORMED: list[tuple[str, list[bytes]]] = [
         {"v": 1, "op": "hello", "id": 1, "options": {"arch": json.loads("[" * 30 + "]" * 30)}}
     )]),
     ("a negative deadline", [_header(deadline=-1.0)]),
+    ("a negative number of events seen", [_header(seen=-1)]),
     ("a deadline that is not a number", [_header(deadline=math.nan)]),
     ("no time to compile at all", [_header(compile_deadline=0.0)]),
     ("an array larger than its buffer", [_header(args=[_ext(1, ["f32", [3], "C", 0])]), bytes(8)]),

@@ -80,6 +80,31 @@ class CutNetwork:
         end(sink)
 
 
+class Cutter:
+    """Cuts the network again and again, from another thread."""
+
+    def __init__(self, network: CutNetwork) -> None:
+        self._network = network
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._cut)
+        self.cuts = 0
+
+    def _cut(self) -> None:
+        pause = 0.2
+        while not self._ended.wait(pause):
+            self._network.cut()
+            self.cuts += 1
+            pause *= 1.3  # a whole message has to get through some time, on a busy machine too
+
+    def __enter__(self) -> Cutter:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
 def end(one: socket.socket) -> None:
     """Ends a connection, if it has not ended."""
     with contextlib.suppress(OSError):

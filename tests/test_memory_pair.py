@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 
 from memory_pair import MemoryPair
-from tiremote.protocol.messages import Ok, Run
+from tiremote.protocol.messages import Event, Ok, RequestId, Run
 from tiremote.protocol.values import Name
 from tiremote.worker.front.settings import Settings
 
@@ -16,41 +17,78 @@ REQUESTS = 40
 
 def run(pair: MemoryPair, number: int) -> Run:
     """A run that the engine answers with its own number."""
-    return Run(id=number, token=pair.core.token, target=Name(name="step"), args=(number,))
+    return Run(id=number, token=pair.core.token, target=Name(name="step"), args=(number,), events=True)
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_requests_run_once_and_are_answered_once_however_the_connection_is_cut(seed: int) -> None:
-    """Cut while requests or answers are on their way, by a seeded chance: no run is lost and none is repeated."""
+def text_of(events: list[Event]) -> str:
+    """What was printed."""
+    return "".join(event.text for event in events)
+
+
+def kept(pair: MemoryPair) -> list[RequestId]:
+    """Answers that the worker takes for not delivered."""
+    (seat,) = next(iter(pair.front._sessions)).seats.values()
+    return [request for request, _ in seat.record.uncollected()]
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_requests_run_once_and_tell_everything_once_however_the_connection_is_cut(seed: int) -> None:
+    """Lost by a seeded chance with a connection or in a full queue, or late: requests, events and answers. No run is
+    lost and none is repeated, and each line that one prints comes once, in order, before its answer."""
     chance = random.Random(seed)
     pair = MemoryPair(Settings(window=chance.choice([1, 3, 8])))
+    full = chance.choice([0.0, 0.02])
+    pair.undeliverable = lambda stands: chance.random() < (full if stands else 0.5)
+    printed: Counter[int] = Counter()
     finished = 0
+
+    def work() -> None:
+        nonlocal finished
+        if finished == len(pair.work):
+            return
+        for _ in range(chance.randrange(5)):
+            pair.print(pair.work[finished], f"{finished} says {printed[finished]}\n")
+            printed[finished] += 1
+            pair.shuttle(chance.randrange(3))
+        if chance.random() < 0.6:
+            pair.done(pair.work[finished], value=finished)
+            finished += 1
+
     for number in range(REQUESTS):
         pair.request(run(pair, number))
         pair.shuttle(chance.randrange(4))
         while finished < len(pair.work) and chance.random() < 0.6:
-            pair.done(pair.work[finished], value=finished)
-            finished += 1
+            work()
         if chance.random() < 0.3:
             pair.cut()
-            pair.now += chance.random()
+            pair.now += chance.random() * 3
             pair.join()
+        pair.straggle(arrives=chance.random() < 0.5)
+        pair.core.tick(pair.now)
+    pair.undeliverable = lambda _: False
     pair.shuttle()
-    while finished < len(pair.work):
-        pair.done(pair.work[finished], value=finished)
-        finished += 1
+    while finished < REQUESTS:
+        work()
+        pair.now += 0.5
+        pair.core.tick(pair.now)
         pair.shuttle()
     # An answer that was lost with the last connection comes with the next ping.
-    pair.now += 60.0
-    pair.core.tick(pair.now)
-    pair.shuttle()
+    for _ in range(3):
+        pair.now += 3.0
+        pair.core.tick(pair.now)
+        pair.shuttle()
     assert len(pair.work) == REQUESTS
-    values = []
+    values = {}
     for number in range(REQUESTS):
         (answer,) = pair.answers[number]
         assert isinstance(answer, Ok)
-        values.append(answer.result["value"])
-    assert sorted(values) == list(range(REQUESTS))
+        values[number] = answer.result["value"]
+        told = pair.events[number]
+        assert text_of(told) == "".join(f"{values[number]} says {n}\n" for n in range(printed[values[number]]))
+        assert [event.seq for event in told] == list(range(1, len(told) + 1))
+    assert sorted(values.values()) == list(range(REQUESTS))
+    assert kept(pair) == []
+    assert pair.core.next_tick(pair.now) is None
 
 
 def test_an_answer_that_is_lost_on_its_way_is_sent_again_and_nothing_else_is() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tiremote.client.core import PING_EVERY, SLEPT, SLOW_LINK, Core, Pending
+from tiremote.client.core import PING_EVERY, RECEIVED, SLEPT, SLOW_LINK, WORD_AFTER, Core, Pending
 from tiremote.protocol.codec import decode_request, encode, failure
 from tiremote.protocol.errors import CompileError, ProtocolError, UnknownName, WorkerUnreachable
-from tiremote.protocol.messages import Event, Failure, Hello, Ok, Ping, Request, Run
+from tiremote.protocol.messages import Event, Failure, Hello, Ok, Ping, Request, Run, Status
 from tiremote.protocol.results import Pong
 from tiremote.protocol.values import Name
 
@@ -313,3 +313,95 @@ def test_a_pong_that_makes_no_sense_is_no_reason_to_fail(result: Any) -> None:
     (ping,) = wire.sent()
     wire.ok(ping.id, 2.1, result)
     assert wire.answers == {}
+
+
+def event(request: str, seq: int) -> Event:
+    return Event(id=request, seq=seq, event="stdout", text=str(seq))
+
+
+def test_what_is_asked_for_again_says_which_events_came() -> None:
+    """The ping for each that is pending, the request that is sent again for itself, so that no event is lost."""
+    wire = Wire()
+    for request in "abc":
+        wire.run(request)
+    wire.sent()
+    wire.core.received(event("b", 1), 0.1)
+    wire.core.received(event("b", 2), 0.1)
+    wire.core.disconnected()
+    wire.core.connected(1.0)
+    (ping,) = wire.sent()
+    assert isinstance(ping, Ping)
+    assert (ping.pending, ping.seen) == (("a", "b", "c"), (0, 2))
+    wire.pong(ping, 1.1, "a", "b")
+    a, b = wire.sent()
+    assert isinstance(a, Run)
+    assert isinstance(b, Run)
+    assert (a.seen, b.seen) == (0, 2)
+
+
+def test_the_worker_is_told_which_answers_came() -> None:
+    """A moment later, for many at a time, and no more once it has confirmed that; other answers it does not keep."""
+    wire = Wire()
+    for request in "ab":
+        wire.run(request)
+        wire.ok(request, 1.0)
+    wire.send(Status(id="s"))
+    wire.ok("s", 1.0)
+    wire.sent()
+    assert wire.core.delivered == ("a", "b")
+    assert wire.core.next_tick(1.0) == pytest.approx(WORD_AFTER)
+    wire.core.tick(1.0 + WORD_AFTER)
+    (ping,) = wire.sent()
+    assert isinstance(ping, Ping)
+    assert (ping.pending, ping.received) == ((), ("a", "b"))
+    wire.run("c")
+    wire.ok("c", 1.3)
+    wire.pong(ping, 1.4)
+    assert wire.core.delivered == ("c",)
+    assert wire.core.next_tick(1.4) is not None
+
+
+def test_an_answer_of_which_the_word_was_lost_is_told_again() -> None:
+    """With the connection."""
+    wire = Wire()
+    wire.run("a")
+    wire.ok("a", 0.0)
+    wire.core.tick(1.0)
+    wire.sent()
+    assert wire.core.next_tick(1.0) is None
+    wire.core.disconnected()
+    assert wire.core.next_tick(2.0) is None
+    wire.core.connected(3.0)
+    wire.core.tick(3.0 + WORD_AFTER)
+    (ping,) = wire.sent()
+    assert isinstance(ping, Ping)
+    assert ping.received == ("a",)
+
+
+def test_no_more_answers_are_told_than_a_worker_keeps() -> None:
+    """A client that is cut off for long does not grow without end."""
+    wire = Wire()
+    for number in range(RECEIVED + 10):
+        wire.run(str(number))
+        wire.ok(str(number), 0.0)
+    assert len(wire.core.delivered) == RECEIVED
+    assert wire.core.delivered[0] == "10"
+
+
+def test_an_answer_that_did_not_decode_was_not_received() -> None:
+    """Another client may know how to read it."""
+    wire = Wire()
+    wire.run("a")
+    wire.core.unreadable("a", ProtocolError("truncated"), 0.1)
+    assert wire.core.delivered == ()
+
+
+def test_a_gap_is_passed_on_and_what_comes_behind_it_too() -> None:
+    """It stands for the events up to its number."""
+    wire = Wire()
+    wire.run("a")
+    wire.core.received(event("a", 1), 0.1)
+    wire.core.received(Event(id="a", seq=5, event="gap", text="lost", data={"first": 2, "last": 5}), 0.1)
+    for seq in (5, 6):
+        wire.core.received(event("a", seq), 0.1)
+    assert [one.text for one in wire.events] == ["1", "lost", "6"]

@@ -92,6 +92,7 @@ def test_output_arrives_while_it_runs_tagged_with_its_request(worker: FakeWorker
             Event(id=request.id, seq=2, event="stderr", text="oh\n"),
             Event(id=request.id, seq=3, event="warning", text="cut"),
             Event(id=request.id, seq=4, event="progress", data={"done": 1}),
+            Event(id=request.id, seq=6, event="gap", text="output is lost: 5 to 6", data={"first": 5, "last": 6}),
         ]
         if isinstance(request, Run)
         else []
@@ -101,7 +102,12 @@ def test_output_arrives_while_it_runs_tagged_with_its_request(worker: FakeWorker
         gpu["u"].k()
         request = worker.of(Run)[0]
     assert request.events
-    assert came == [("step 0\n", "stdout", request.id), ("oh\n", "stderr", request.id), ("cut", "warning", request.id)]
+    assert came == [
+        ("step 0\n", "stdout", request.id),
+        ("oh\n", "stderr", request.id),
+        ("cut", "warning", request.id),
+        ("output is lost: 5 to 6", "warning", request.id),
+    ]
 
 
 def test_output_is_printed_by_default_and_not_sent_when_unwanted(

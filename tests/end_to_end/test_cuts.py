@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-from cut_network import CutNetwork
+from cut_network import CutNetwork, Cutter
 from real_worker import RealWorker
 from tiremote.client import Session, connect
 from tiremote.protocol.errors import UnknownName, WorkerUnreachable
@@ -44,31 +43,6 @@ def gpu(network: CutNetwork, arch: str) -> Iterator[Session]:
         gpu.compile_and_load(SOURCE, "unit")
         yield gpu
         network.passes.set()
-
-
-class Cutter:
-    """Cuts the network again and again, from another thread."""
-
-    def __init__(self, network: CutNetwork) -> None:
-        self._network = network
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._cut)
-        self.cuts = 0
-
-    def _cut(self) -> None:
-        pause = 0.2
-        while not self._ended.wait(pause):
-            self._network.cut()
-            self.cuts += 1
-            pause *= 1.3  # a whole message has to get through some time, on a busy machine too
-
-    def __enter__(self) -> Cutter:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
 
 
 def test_work_under_way_is_answered_over_a_cut(gpu: Session, network: CutNetwork) -> None:

@@ -38,6 +38,7 @@ from tiremote.protocol.messages import (
     Bye,
     Cancel,
     Cleanup,
+    Collect,
     Compile,
     CompileAll,
     Describe,
@@ -50,6 +51,7 @@ from tiremote.protocol.messages import (
     Ok,
     Ping,
     Put,
+    Requests,
     Rollback,
     Run,
     Snapshot,
@@ -66,13 +68,16 @@ HANDLE = Handle(kind="ndarray", id="s.1.1")
 REQUESTS = [
     Hello(id=1),
     Hello(id="a", token="t", versions=(1, 3), session="lab", client="me", options={"arch": "cpu"}, lease=60.0),
-    Ping(id=-1, pending=(1, "b")),
+    Ping(id=-1, pending=(1, "b"), seen=(3,), received=("c", 2)),
     Status(id=1),
     Describe(id=1, token="t"),
     Interrupt(id=1, token="t"),
     Interrupt(id=1, token="t", request="r"),
     Cancel(id=1, token="t", request=7),
     Bye(id=1, token="t", end=True),
+    Bye(id=1, token="t", received=()),
+    Requests(id=1, token="t"),
+    Collect(id=1, token="t", request="r", seat=2, events=True, seen=4),
     Compile(id=1, token="t", source="x = 1\n", unit="u", events=True, deadline=2.5, keep=False),
     CompileAll(
         id=1, token="t", units=(UnitText(unit="u", source="x = 1\n"), UnitText(unit="v", source="")), keep=False

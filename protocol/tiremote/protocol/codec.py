@@ -36,11 +36,13 @@ def encode(message: Request | Reply) -> list[Buffer]:
     return [pack(header, buffers), *buffers]
 
 
-def encode_ok(request: RequestId, raw_result: bytes, timing: Timing) -> bytes:
+def encode_ok(request: RequestId, raw_result: bytes, timing: Timing, collected: str | None = None) -> bytes:
     """The header of an `Ok` around a result that is packed already, so that the front need not unpack it."""
     packer = msgpack.Packer(autoreset=False, buf_size=1024)
-    packer.pack_map_header(5)
-    for item in ("v", VERSION, "op", Ok.op, "id", request, "timing", all_fields(timing), "result"):
+    items = ["v", VERSION, "op", Ok.op, "id", request, "timing", all_fields(timing)]
+    items += [] if collected is None else ["collected", collected]
+    packer.pack_map_header(len(items) // 2 + 1)
+    for item in (*items, "result"):
         packer.pack(item)
     return bytes(packer.bytes()) + raw_result
 

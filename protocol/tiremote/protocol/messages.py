@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from tiremote.protocol.code_requests import Compile, CompileAll, History, Rollback, UnitText
 from tiremote.protocol.errors import ProtocolError, shown
 from tiremote.protocol.receipts import Timing
-from tiremote.protocol.request import EngineRequest, Request, RequestId, check_limit, check_seconds
+from tiremote.protocol.request import EngineRequest, FollowedRequest, Request, RequestId, check_limit, check_seconds
 from tiremote.protocol.values import Ref, WireArray
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "Bye",
     "Cancel",
     "Cleanup",
+    "Collect",
     "Compile",
     "CompileAll",
     "Describe",
@@ -39,6 +40,7 @@ __all__ = [
     "Failure",
     "Fetch",
     "FlatRange",
+    "FollowedRequest",
     "Hello",
     "History",
     "Interrupt",
@@ -48,6 +50,7 @@ __all__ = [
     "Reply",
     "Request",
     "RequestId",
+    "Requests",
     "Rollback",
     "Run",
     "Snapshot",
@@ -109,11 +112,17 @@ class Hello(Request):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ping(Request):
-    """Liveness. ``pending``: ids the client waits for; those not in the worker's hands come back as ``missing``."""
+    """Liveness. ``pending``: ids the client waits for; those not in the worker's hands come back as ``missing``.
+
+    ``seen`` has the last ``seq`` that came for each of them, 0 where it is shorter. ``received``: ids whose answers
+    came, so that they need not be kept.
+    """
 
     op: ClassVar[str] = "ping"
 
     pending: tuple[RequestId, ...] = ()
+    seen: tuple[int, ...] = ()
+    received: tuple[RequestId, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,8 +158,30 @@ class Cancel(Request):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Requests(Request):
+    """What the session's clients asked for that runs, waits, or was answered and is not known to have arrived."""
+
+    op: ClassVar[str] = "requests"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Collect(FollowedRequest):
+    """Answered as ``request`` is, by whichever client of the session that was sent, with its events before it.
+
+    ``seat``, of `RequestLine`, tells whose it is where several clients have a request of that id.
+    """
+
+    op: ClassVar[str] = "collect"
+
+    request: RequestId
+    seat: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Bye(Request):
     """Detaches. ``end``: the session ends with it, and everything in it.
+
+    ``received``: ids whose answers came; None: of all that were answered. Other answers wait for somebody to collect.
 
     Without a token, ``session`` is the id or the name of one of the same key's to end (`WorkerStatus.listed`).
     """
@@ -159,6 +190,7 @@ class Bye(Request):
 
     end: bool = False
     session: str | None = None
+    received: tuple[RequestId, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -289,13 +321,14 @@ class Cleanup(EngineRequest):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ok:
-    """The answer. ``result`` is the op's own map, see `results`."""
+    """The answer. ``result`` is the op's own map, see `results`: of a `Collect` that of the op ``collected``."""
 
     op: ClassVar[str] = "ok"
 
     id: RequestId
     result: Any = None
     timing: Timing | None = None
+    collected: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -315,7 +348,8 @@ class Failure:
 class Event:
     """Something that happens while request ``id`` runs: ``stdout``, ``stderr``, ``warning`` or ``progress``.
 
-    ``seq`` counts from 1 for each request; all events of a request come before its answer.
+    ``seq`` counts from 1 for each request; all events of a request come before its answer. A ``gap`` stands for
+    those from ``data["first"]`` to ``data["last"]``, which are not kept any more; its ``seq`` is that of the last.
     """
 
     op: ClassVar[str] = "event"
@@ -333,7 +367,7 @@ OPS: Mapping[str, type[Request]] = {
     cls.op: cls
     for cls in (
         Hello, Ping, Status, Describe, Interrupt, Cancel, Bye, Compile, CompileAll, Run, Put, Alloc, Fetch, Cleanup,
-        History, Rollback, Snapshot,
+        History, Rollback, Snapshot, Requests, Collect,
     )
 }  # fmt: skip
 

@@ -45,14 +45,29 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EngineRequest(Request):
-    """What every queued request has as well. ``events``: output and warnings are wanted while it runs."""
+class FollowedRequest(Request):
+    """One whose work takes its time. ``events``: output and warnings are wanted while it runs.
 
-    queued: ClassVar[bool] = True
+    ``seen`` is for one that is sent again: the last ``seq`` that came. Later events are sent again before the answer.
+    """
 
     events: bool = False
-    deadline: float | None = None
+    seen: int = 0
 
     def __post_init__(self) -> None:
         Request.__post_init__(self)
+        if self.seen < 0:
+            raise ProtocolError(f"seen counts events from 0; {self.seen} came")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineRequest(FollowedRequest):
+    """What every queued request has as well."""
+
+    queued: ClassVar[bool] = True
+
+    deadline: float | None = None
+
+    def __post_init__(self) -> None:
+        FollowedRequest.__post_init__(self)
         check_limit("deadline", self.deadline)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,6 +122,44 @@ class WorkerStatus:
     crashes: int
     session: SessionStatus | None = None
     listed: tuple[SessionLine, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RequestLine:
+    """A request in a list. ``state`` is ``running``, ``queued`` or ``answered``, and it has been so for ``seconds``.
+
+    ``client`` shows who sent it; ``seat`` is that client's number in the session. Of one that is answered ``code`` is
+    the error's, None where it went well, and ``nbytes`` the answer's size.
+    """
+
+    request: RequestId
+    op: str
+    target: str
+    seat: int
+    state: str
+    seconds: float
+    client: str | None = None
+    code: str | None = None
+    nbytes: int = 0
+
+    def __str__(self) -> str:
+        how = f", with the error {self.code}," if self.code else ""
+        return f"{self.request}: {self.target}, {self.state}{how} for {self.seconds:.1f} s ({self.client})"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RequestsResult:
+    """What runs first, then what waits in its order, then what is answered, newest first; ``omitted`` more are not
+    listed."""
+
+    requests: tuple[RequestLine, ...] = ()
+    omitted: int = 0
+
+    def __len__(self) -> int:
+        return len(self.requests)
+
+    def __iter__(self) -> Iterator[RequestLine]:
+        return iter(self.requests)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

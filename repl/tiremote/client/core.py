@@ -2,20 +2,22 @@
 
 A request is kept until it is answered. While any is, the worker is pinged with their ids, and those that its pong
 calls missing are sent again: it answers a repeated id from its record and never runs it twice. After a cut nothing
-is sent before such a pong, so that what was lost goes first and the order of requests stays the caller's.
+is sent before such a pong, so that what was lost goes first and the order of requests stays the caller's. Both say
+which events came, and the worker sends later ones again. A ping also tells which answers came, so that the worker
+need not keep them: one more is sent for that when all is answered.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
 from tiremote.protocol.codec import encode, error_of
 from tiremote.protocol.errors import ProtocolError, TiremoteError, WorkerUnreachable
-from tiremote.protocol.messages import Event, Failure, Ok, Ping, Reply, Request, RequestId
+from tiremote.protocol.messages import Event, Failure, FollowedRequest, Ok, Ping, Reply, Request, RequestId
 from tiremote.protocol.results import Pong
 from tiremote.protocol.structures import structure
 
@@ -30,6 +32,13 @@ SLOW_LINK = 1 << 20
 
 #: Seconds between two ticks above which the process was stopped, or the machine slept: no silence of the worker's.
 SLEPT = 5.0
+
+#: Seconds after an answer until the worker is told that it came: many go into one ping, and a program that is killed
+#: has hardly any that seem not to have come.
+WORD_AFTER = 0.2
+
+#: Answers that the worker is told of in one ping, as many as it keeps of one client.
+RECEIVED = 10_000
 
 #: Why there may be no connection although something listens there.
 NO_HANDSHAKE = "what listens there is no worker, or it admits clients by their keys (CURVE) and not with these"
@@ -68,7 +77,12 @@ class Core:
         self._outgoing: list[Sequence[Any]] = []
         self._connected = False
         self._ever_connected = False
-        self._pings: dict[RequestId, bool] = {}  # id -> whether its pong lets the rest go
+        #: Pings under way: whether the pong lets the rest go, and the answers that the worker is told of.
+        self._pings: dict[RequestId, tuple[bool, tuple[RequestId, ...]]] = {}
+        #: Requests whose answers came, as far as the worker may not know it.
+        self._received: dict[RequestId, None] = {}
+        #: When the worker is to be told of them, whatever else there is to say; None: it was.
+        self._word_due: float | None = None
         self._settling = False
         self._numbers = count(1)
         self._heard = 0.0
@@ -99,6 +113,11 @@ class Core:
         """The ids that are not answered yet, in the order they came."""
         return tuple(self._pending)
 
+    @property
+    def delivered(self) -> tuple[RequestId, ...]:
+        """The ids of answers that came, of which the worker has not confirmed to know."""
+        return tuple(self._received)
+
     # What the connection does
 
     def connected(self, now: float) -> None:
@@ -107,6 +126,8 @@ class Core:
         self._settling = False
         self.trouble = ""
         self._heard = now
+        # The ping that told of them may be lost.
+        self._word_due = now + WORD_AFTER if self._received else None
         if self.token is not None and any(pending.sent for pending in self._pending.values()):
             self._settling = True
             self._ping(now)
@@ -130,10 +151,12 @@ class Core:
         elif reply.id is None:
             _log.warning("the worker could not read a message: %s", getattr(reply, "message", ""))
         elif reply.id in self._pings:
-            self._pong(reply, self._pings.pop(reply.id))
+            self._pong(reply, *self._pings.pop(reply.id))
         else:
             pending = self._taken(reply.id)
             if pending is not None:
+                if isinstance(pending.request, FollowedRequest):
+                    self._note(reply.id, now)
                 pending.settle(reply if isinstance(reply, Ok) else error_of(reply))
 
     def unreadable(self, request: RequestId | None, error: TiremoteError, now: float) -> None:
@@ -166,29 +189,37 @@ class Core:
         if self._ticked is not None and now - self._ticked > SLEPT:
             self._heard += now - self._ticked
         self._ticked = now
-        if not self._pending:
-            self._pings.clear()
-            return
         quiet = now - self._heard
-        if quiet >= self._patience():
+        ping_due = self._ping_due()
+        if self._pending and quiet >= self._patience():
             self._give_up(quiet)
-        elif self._connected and now - self._pinged >= PING_EVERY:
+        elif ping_due is not None and now >= ping_due:
             self._ping(now)
 
     def next_tick(self, now: float) -> float | None:
-        """Seconds until `tick` has something to do; None where nothing is pending."""
-        if not self._pending:
-            return None
-        due = self._heard + self._patience()
-        if self._connected:
-            due = min(due, self._pinged + PING_EVERY)
-        return max(due - now, 0.0)
+        """Seconds until `tick` has something to do; None where it has nothing."""
+        give_up = self._heard + self._patience() if self._pending else None
+        times = [time for time in (give_up, self._ping_due()) if time is not None]
+        return max(min(times) - now, 0.0) if times else None
 
     # Inside
 
     @property
     def _may_send(self) -> bool:
         return self._connected and not self._settling
+
+    def _ping_due(self) -> float | None:
+        if not self._connected:
+            return None
+        regular = self._pinged + PING_EVERY if self._pending else None
+        return min((time for time in (regular, self._word_due) if time is not None), default=None)
+
+    def _note(self, answered: RequestId, now: float) -> None:
+        if self._word_due is None:
+            self._word_due = now + WORD_AFTER
+        self._received[answered] = None
+        if len(self._received) > RECEIVED:
+            del self._received[next(iter(self._received))]
 
     def _taken(self, request: RequestId) -> Pending | None:
         pending = self._pending.pop(request, None)
@@ -200,20 +231,33 @@ class Core:
         if not pending.sent:
             self._weight += pending.weight
         pending.sent = True
-        self._outgoing.append(pending.frames)
+        request = pending.request
+        if pending.events_seen and isinstance(request, FollowedRequest):
+            self._outgoing.append(encode(replace(request, seen=pending.events_seen)))
+        else:
+            self._outgoing.append(pending.frames)
 
     def _ping(self, now: float) -> None:
-        self._pinged = now
+        self._pinged, self._word_due = now, None
         ping: RequestId = f"ping-{next(self._numbers)}"
-        asked: tuple[RequestId, ...] = ()
-        if self.token is not None:
-            asked = tuple(id_ for id_, pending in self._pending.items() if pending.sent)
-        self._pings[ping] = self._settling
-        self._outgoing.append(encode(Ping(id=ping, token=self.token, pending=asked)))
+        asked = [] if self.token is None else [each for each in self._pending.items() if each[1].sent]
+        # Most have no events yet: those behind the last that has are left out.
+        last = max((position for position, (_, pending) in enumerate(asked, 1) if pending.events_seen), default=0)
+        received = self.delivered
+        self._pings[ping] = (self._settling, received)
+        made = Ping(
+            id=ping,
+            token=self.token,
+            pending=tuple(id_ for id_, _ in asked),
+            seen=tuple(pending.events_seen for _, pending in asked[:last]),
+            received=received,
+        )
+        self._outgoing.append(encode(made))
 
-    def _pong(self, reply: Ok | Failure, settles: bool) -> None:
+    def _pong(self, reply: Ok | Failure, settles: bool, received: tuple[RequestId, ...]) -> None:
         if isinstance(reply, Failure):
             # The worker does not know this client any more.
+            self._received.clear()
             self.fail_all(lambda: error_of(reply))
             self._settling = False
             return
@@ -222,6 +266,8 @@ class Core:
         except TiremoteError as error:
             _log.warning("%s", error)
             return
+        for id_ in received:
+            self._received.pop(id_, None)
         if settles:
             self._settling = False
         for id_, pending in list(self._pending.items()):

@@ -19,7 +19,18 @@ from tiremote.client.output import OutputHandler
 from tiremote.client.releases import Releases
 from tiremote.protocol.codec import check_buffers, encode
 from tiremote.protocol.errors import EngineError, Interrupted, PayloadTooLarge, StaleHandle, TiremoteError
-from tiremote.protocol.messages import Cancel, Cleanup, Event, Hello, Interrupt, Ok, Request, RequestId
+from tiremote.protocol.messages import (
+    Cancel,
+    Cleanup,
+    Collect,
+    Event,
+    FollowedRequest,
+    Hello,
+    Interrupt,
+    Ok,
+    Request,
+    RequestId,
+)
 from tiremote.protocol.receipts import Timing
 from tiremote.protocol.results import CancelResult, CleanupResult, HelloResult, InterruptResult, Limits
 from tiremote.protocol.structures import structure
@@ -37,6 +48,8 @@ _UNBREAKABLE = 0.1 if sys.platform == "win32" else None
 class RequestFuture(Future[T]):
     """A request under way. ``request_id`` names it to the worker; ``timing`` is the worker's, once it is done.
 
+    ``written`` has, of one that was collected, the array arguments that it wrote to, by position or keyword.
+
     Callbacks run on the session's own thread: they must not wait for the session.
     """
 
@@ -44,6 +57,7 @@ class RequestFuture(Future[T]):
         super().__init__()
         self.request_id = request_id
         self.timing: Timing | None = None
+        self.written: Mapping[int | str, Any] = {}
         self._exchange = exchange
         self._queued = queued
         self._cancelling = False
@@ -196,6 +210,17 @@ class Exchange:
         self._post(pending)
         return future
 
+    def collect(self, request: Collect, then: Callable[[Ok], T], *, expects: int = 0) -> RequestFuture[T]:
+        """Waits for a request that another client sent, or this one before; ``then`` types its answer."""
+        pending, future = self._made(request, then, expects=expects)
+        self._post(pending)
+        return future
+
+    @property
+    def delivered(self) -> tuple[RequestId, ...]:
+        """The ids of answers that came, of which the worker may not know."""
+        return self._link.delivered
+
     def wait(self, future: RequestFuture[T], *, patience: float | None = None) -> T:
         """The future's result. Ctrl-C stops the request on the worker, waits for its answer, and is raised then."""
         self._may_wait()
@@ -223,7 +248,7 @@ class Exchange:
         request = replace(request, id=f"{self._prefix}-{next(self._numbers)}", token=request.token or self._token)
         frames = encode(request)
         weight = max(self._check(frames), expects)
-        future: RequestFuture[T] = RequestFuture(self, request.id, queued=request.queued)
+        future: RequestFuture[T] = RequestFuture(self, request.id, queued=isinstance(request, FollowedRequest))
 
         def settle(answer: Ok | TiremoteError) -> None:
             self._under_way.pop(request.id, None)
@@ -270,10 +295,11 @@ class Exchange:
             return error
 
     def _on_event(self, event: Event) -> None:
-        if self._on_output is None or event.event not in ("stdout", "stderr", "warning"):
+        if self._on_output is None or event.event not in ("stdout", "stderr", "warning", "gap"):
             return
+        stream = "warning" if event.event == "gap" else event.event
         try:
-            self._on_output(event.text, event.event, event.id)
+            self._on_output(event.text, stream, event.id)
         except Exception:
             _log.exception("the handler of output failed")
 

@@ -17,6 +17,7 @@ from tiremote.client.keys import CurveKeys
 from tiremote.client.resolve import needs_ipv6
 from tiremote.protocol.codec import decode_reply, id_in
 from tiremote.protocol.errors import InternalError, Refused, TiremoteError, Unauthorized, WorkerUnreachable
+from tiremote.protocol.messages import RequestId
 from tiremote.protocol.results import Limits
 
 _log = logging.getLogger("tiremote.client")
@@ -96,6 +97,11 @@ class Link:
             if not self._closing:
                 self._lost = why
                 self._wake()
+
+    @property
+    def delivered(self) -> tuple[RequestId, ...]:
+        """The ids of answers that came, of which the worker may not know."""
+        return self._core.delivered
 
     def close(self) -> None:
         """Ends the thread and the socket; what is pending fails with `Refused`. May be called twice."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import difflib
 import os
 import weakref
 from collections.abc import Callable, Mapping
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from tiremote.client import collecting, versions
 from tiremote.client.arrays import RemoteArray
 from tiremote.client.directory import Directory
 from tiremote.client.exchange import Exchange, RequestFuture
@@ -28,7 +28,6 @@ from tiremote.protocol.messages import (
     Compile,
     CompileAll,
     EngineRequest,
-    History,
     Interrupt,
     Ping,
     RequestId,
@@ -46,6 +45,8 @@ from tiremote.protocol.results import (
     HistoryResult,
     InterruptResult,
     Pong,
+    RequestLine,
+    RequestsResult,
     SnapshotResult,
     WorkerStatus,
 )
@@ -184,26 +185,18 @@ class Session:
 
     def history(self, kernel_id: str) -> HistoryResult:
         """The versions of a unit that the worker remembers, oldest first. Raises `UnknownName`."""
-        return self._exchange.call(History(id="", unit=kernel_id), HistoryResult)
+        return versions.history(self._exchange, kernel_id)
 
     def source(self, kernel_id: str, version: int | None = None) -> str:
         """The text of a version of a unit; None: the one that is loaded. Raises `UnknownName`."""
-        if version is None:
-            version = self.history(kernel_id).current
-        told = self._exchange.call(History(id="", unit=kernel_id, version=version), HistoryResult)
-        return told.versions[0].source or ""
+        return versions.source(self._exchange, kernel_id, version)
 
     def diff(self, kernel_id: str, before: int | None = None, after: int | None = None) -> str:
         """A unified diff of two versions of a unit; by default of the one that is loaded and the one before it.
 
         Raises `UnknownName`.
         """
-        history = self.history(kernel_id)
-        after = history.current if after is None else after
-        if before is None:
-            before = max((one.version for one in history.versions if one.version < after), default=after)
-        old, new = (self.source(kernel_id, version).splitlines(keepends=True) for version in (before, after))
-        return "".join(difflib.unified_diff(old, new, f"{kernel_id} version {before}", f"{kernel_id} version {after}"))
+        return versions.diff(self._exchange, kernel_id, before, after)
 
     def __getitem__(self, kernel_id: str | None) -> RemoteUnit:
         """What was loaded under the id; None: the newest at the time of each use. Raises `UnknownName`."""
@@ -315,6 +308,24 @@ class Session:
         """Takes the request of ``submit`` out of the queue. False: it had started already, or is done."""
         return future.cancel()
 
+    # What was asked for before
+
+    def requests(self) -> RequestsResult:
+        """What the session's clients sent that runs, waits, or was answered to nobody who is known to have it.
+
+        That is what a program left behind that was killed, or detached without waiting: `collect` takes it up.
+        """
+        return collecting.list_requests(self._directory)
+
+    def collect(self, request: RequestLine | RequestId) -> RequestFuture[Any]:
+        """Takes up a request that was sent before, by whom ever: one of `requests`, or an id.
+
+        What it printed goes to ``on_output`` from the first that is kept, and the future has its result, as it would
+        be for the one who sent it, who gets it too. NumPy arrays that the call wrote to are in ``future.written``.
+        The future raises `UnknownName` where there is no such request, and `Refused` where its answer is not kept.
+        """
+        return collecting.collect(self._directory, request)
+
     # The end
 
     def close(self) -> None:
@@ -357,7 +368,8 @@ class Session:
             if not self._exchange.closed:
                 # A worker that is gone is no reason to fail: the lease ends what is left there.
                 with contextlib.suppress(TiremoteError, TimeoutError):
-                    self._exchange.call(Bye(id="", end=end), ByeResult, patience=patience)
+                    bye = Bye(id="", end=end, received=self._exchange.delivered)
+                    self._exchange.call(bye, ByeResult, patience=patience)
         finally:
             # Also where Ctrl-C breaks the wait.
             self._exchange.close()

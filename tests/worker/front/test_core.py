@@ -342,7 +342,7 @@ def test_a_lease_shorter_than_an_engines_start_does_not_swallow_hello() -> None:
     assert bench.replies(request) == []
     for _ in ("prepared", "open"):
         bench.front.on_engine(1, Ready(info=INFO), [], bench.now)
-        bench.pump()
+        bench.wait(0.0)
     assert bench.result(request)["lease"] == 0.1
     bench.wait(5.0)
     assert bench.result(bench.ask(Status(id="s")))["sessions"] == 0

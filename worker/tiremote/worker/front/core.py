@@ -28,6 +28,7 @@ from tiremote.protocol.messages import (
     VERSION,
     Bye,
     Cancel,
+    Collect,
     Describe,
     EngineRequest,
     Hello,
@@ -35,6 +36,7 @@ from tiremote.protocol.messages import (
     Interrupt,
     Ping,
     Request,
+    Requests,
     Status,
 )
 from tiremote.protocol.receipts import Description
@@ -45,17 +47,21 @@ from tiremote.protocol.results import (
     HistoryResult,
     InterruptResult,
     Pong,
+    RequestsResult,
     SessionLine,
     SessionStatus,
     WorkerStatus,
 )
 from tiremote.worker.front.answers import Answers
-from tiremote.worker.front.effects import Effect, Route, Stop
+from tiremote.worker.front.effects import Effect, Stop
 from tiremote.worker.front.output import Output, Stream
 from tiremote.worker.front.reports import description, session_line, session_status
-from tiremote.worker.front.scheduler import Scheduler, describe
+from tiremote.worker.front.request_list import request_list
+from tiremote.worker.front.returning import Returning
+from tiremote.worker.front.routes import Listener, Route
+from tiremote.worker.front.scheduler import Scheduler
 from tiremote.worker.front.session_table import SessionTable
-from tiremote.worker.front.sessions import Job, Seat, Session
+from tiremote.worker.front.sessions import Job, Seat, Session, describe
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.front.texts import as_compile, history, texts_of
 from tiremote.worker.link import Message
@@ -85,7 +91,8 @@ class Front:
         self._settings = settings
         self._memory_of = memory_of
         self._started = now
-        self._answers = Answers()
+        self._answers = Answers(settings.kept_bytes)
+        self._returning = Returning(self._answers)
         self.scheduler = Scheduler(settings, self._answers, self._on_open, begun_by, undelivered, pass_over)
         self._sessions = SessionTable(settings, self.scheduler.release)
         self._requests = 0
@@ -97,6 +104,7 @@ class Front:
             Cancel: self._cancel,
             Bye: self._bye,
             History: self._history,
+            Requests: self._list_requests,
         }
         self.scheduler.pool.fill()
 
@@ -135,7 +143,8 @@ class Front:
             return
         seat = self._sessions.seat(user, request, now)
         if isinstance(request, Ping):
-            self._answers.ok(route, request.id, self._pong(route, request, seat))
+            missing = self._returning.ask(route, request, seat) if seat else ()
+            self._answers.ok(route, request.id, Pong(missing=missing))
         elif isinstance(request, Status):
             self._answers.ok(route, request.id, self._status(seat, user, now))
         elif seat is None and isinstance(request, Bye):
@@ -143,31 +152,22 @@ class Front:
         elif seat is None:
             raise Unauthorized(f"op {request.op} needs the token that hello gave")
         elif isinstance(request, EngineRequest):
-            self._enqueue(route, request, seat, frames, nbytes, now)
+            if not self._returning.repeated(route, request, seat):
+                self._enqueue(route, request, seat, frames, nbytes, now)
+        elif isinstance(request, Collect):
+            self._returning.collect(route, request, seat)
         else:
             self._answers.ok(route, request.id, self._handlers[type(request)](request, seat, now))
 
     def _enqueue(
         self, route: Route, request: EngineRequest, seat: Seat, frames: Sequence[Any], nbytes: int, now: float
     ) -> None:
-        running = seat.jobs.get(request.id)
-        if running is not None:
-            running.route = route
-            return
-        if request.id in seat.record:
-            answer = seat.record.answer(request.id)
-            if answer is None:
-                raise Refused(
-                    f"request {request.id!r} was answered, and its answer is no longer kept: it is not run twice"
-                )
-            self._answers.send(route, answer)
-            return
         self._admit(request, seat.session, nbytes)
         compiled = as_compile(request, seat.session)
         job = Job(
             key=self.scheduler.new_key(),
             seat=seat,
-            route=route,
+            listeners=[Listener(claim=(seat.token, request.id), route=route, events=request.events)],
             request=request,
             header=bytes(memoryview(frames[0] if compiled is request else encode(compiled)[0])),
             texts=texts_of(compiled),
@@ -257,8 +257,8 @@ class Front:
         if request.end:
             self._sessions.end(session, now)
             return ByeResult(session_ended=True)
-        # It has all its answers and counts as gone, until its token is heard again.
-        seat.record.forget()
+        # It counts as gone, until its token is heard again.
+        self._returning.leave(seat, request.received)
         seat.last_seen = float("-inf")
         return ByeResult(lease=session.lease)
 
@@ -270,19 +270,6 @@ class Front:
         return ByeResult(session_ended=True)
 
     # ------------------------------------------------------------ answered at once
-
-    def _pong(self, route: Route, request: Ping, seat: Seat | None) -> Pong:
-        if seat is None:
-            return Pong()
-        missing = []
-        for pending in request.pending:
-            job = seat.jobs.get(pending)
-            if job is None:
-                missing.append(pending)
-            else:
-                # The client may have come back on a new connection: what it waits for is sent there.
-                job.route = route
-        return Pong(missing=tuple(missing))
 
     def _status(self, seat: Seat | None, user: str, now: float) -> WorkerStatus:
         scheduler = self.scheduler
@@ -313,10 +300,14 @@ class Front:
     def _history(self, request: History, seat: Seat, _now: float) -> HistoryResult:
         return history(request, seat.session)
 
+    def _list_requests(self, _request: Requests, seat: Seat, now: float) -> RequestsResult:
+        begun = self.scheduler.begun(seat.session)
+        return request_list(seat.session, begun, now, self._answers.wall_clock())
+
     def _interrupt(self, request: Interrupt, seat: Seat, now: float) -> InterruptResult:
         job = seat.session.running()
         if request.request is not None:
-            job = seat.jobs.get(request.request)
+            job = seat.job(request.request)
         if job is None:
             self.scheduler.stop_loading(seat.session)
             return InterruptResult()
@@ -326,7 +317,7 @@ class Front:
         return InterruptResult(stopped=job.request.id)
 
     def _cancel(self, request: Cancel, seat: Seat, _now: float) -> CancelResult:
-        job = seat.jobs.get(request.request)
+        job = seat.job(request.request)
         if job is None:
             return CancelResult(cancelled=False)
         error = Interrupted(f"{describe(job)} was cancelled before it started")

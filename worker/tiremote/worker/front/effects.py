@@ -5,24 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tiremote.worker.front.routes import Listener, Route
 from tiremote.worker.link import Message
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """Where an answer goes: the ROUTER's name of the connection, and whether an empty frame stands before it."""
-
-    identity: bytes
-    delimited: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Send:
-    """Frames for a client; one that has gone is no error. ``session``: whose budget of undelivered bytes it takes."""
+    """Frames for a client; one that has gone is no error. ``session``: whose budget of undelivered bytes it takes.
+
+    ``listener``: where it cannot be delivered, that one has no route any more, and what else is on its way there goes
+    nowhere.
+    """
 
     route: Route
     frames: list[Any]
     session: str | None = None
+    listener: Listener | None = None
 
 
 @dataclass(frozen=True, slots=True)

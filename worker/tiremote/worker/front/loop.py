@@ -262,14 +262,19 @@ class Loop:
                         self._running = False
 
     def _send(self, effect: Send) -> None:
+        listener = effect.listener
+        if listener is not None and listener.route != effect.route:
+            return
         size = sum(memoryview(frame).nbytes for frame in effect.frames)
         frames = [effect.route.identity, *([b""] if effect.route.delimited else []), *effect.frames]
         try:
             tracker = self._router.send_multipart(frames, zmq.NOBLOCK, copy=False, track=size >= _TRACKED_BYTES)
         except zmq.ZMQError as error:
-            # Gone, or not reading: the answer is in the record, the client's next ping brings it again.
+            # Gone, or not reading: what was said is in the record, the client's next ping brings it again.
             if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
                 raise
+            if listener is not None:
+                listener.route = None
             _log.debug("a message could not be delivered: %s", error)
             return
         if effect.session is not None and tracker is not None and not tracker.done:

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from tiremote.protocol.receipts import Description
 from tiremote.protocol.results import Running, SessionLine, SessionStatus
 from tiremote.worker.front.deadlines import is_compiling
-from tiremote.worker.front.scheduler import describe
-from tiremote.worker.front.sessions import Job, Session
+from tiremote.worker.front.sessions import Job, Session, describe
 
 
 def session_status(

@@ -20,7 +20,17 @@ from tiremote.worker.front.effects import Nudge
 from tiremote.worker.front.output import Stream
 from tiremote.worker.front.pool import EnginePool
 from tiremote.worker.front.recovery import Recovery, ending, signal_name
-from tiremote.worker.front.sessions import Chore, Engine, Job, Loading, Refilling, Session, Snapping, Stopping
+from tiremote.worker.front.sessions import (
+    Chore,
+    Engine,
+    Job,
+    Loading,
+    Refilling,
+    Session,
+    Snapping,
+    Stopping,
+    describe,
+)
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.front.snapshots import Snapshots
 from tiremote.worker.link import Compiling, Done, Message, Ready, Warned, Work
@@ -374,10 +384,3 @@ class Scheduler:
                 due = job.stop.kill_at if job.stop is not None else next_due(job)
                 times += [one for one in (due, job.output.due()) if one is not None]
         return min(times, default=None)
-
-
-def describe(job: Job) -> str:
-    """What a job does, for people: ``run add_base``."""
-    subject = getattr(job.request, "target", None) or getattr(job.request, "unit", None)
-    subject = getattr(subject, "id", subject) or ", ".join(each.unit for each in getattr(job.request, "units", ())[:8])
-    return f"{job.request.op} {subject}" if subject else job.request.op

@@ -9,6 +9,7 @@ from itertools import count
 
 from tiremote.protocol.errors import ProtocolError, Refused, Unauthorized, UnknownName
 from tiremote.protocol.messages import Hello, Request
+from tiremote.worker.front.record import Record
 from tiremote.worker.front.sessions import Seat, Session, SnapshotPlan
 from tiremote.worker.front.settings import Settings
 
@@ -79,6 +80,7 @@ class SessionTable:
             options={**self._settings.options, **request.options},
             lease=self._settings.lease,
             last_seen=now,
+            last_busy=now,
             snapshots=SnapshotPlan(every_seconds=self._settings.snapshot_seconds, every_runs=0, since=now),
         )
         self._sessions[session.id] = session
@@ -105,11 +107,21 @@ class SessionTable:
     def make_seat(self, session: Session, request: Hello, user: str, now: float) -> Seat:
         """A seat for a client that says hello. Raises `Refused` where all are taken and busy."""
         if len(session.seats) >= self._settings.seats:
-            idle = [seat for seat in session.seats.values() if not seat.jobs]
+            idle = [seat for seat in session.seats.values() if not seat.is_awaiting()]
             if not idle:
                 raise Refused(f"{len(session.seats)} clients with running requests are in this session already")
-            self._unseat(min(idle, key=lambda seat: seat.last_seen))
-        seat = Seat(token=secrets.token_urlsafe(16), session=session, user=user, client=request.client, last_seen=now)
+            # One that left nothing behind goes first.
+            self._unseat(min(idle, key=lambda seat: (any(seat.record.uncollected()), seat.last_seen)))
+        session.seated += 1
+        seat = Seat(
+            token=secrets.token_urlsafe(16),
+            number=session.seated,
+            session=session,
+            user=user,
+            client=request.client,
+            record=Record(self._settings.answer_bytes, self._settings.event_bytes),
+            last_seen=now,
+        )
         session.seats[seat.token] = self._seats[seat.token] = seat
         return seat
 
@@ -133,10 +145,15 @@ class SessionTable:
     def expire(self, now: float) -> None:
         """Ends the sessions whose lease is over and that have nothing to do."""
         for session in self:
-            if now - session.last_seen > session.lease and not session.is_awaited():
+            busy = session.is_awaited()
+            if busy or session.was_busy:
+                # What ended while nobody was there is kept for as long as if somebody had just left.
+                session.last_busy = now
+            session.was_busy = busy
+            if not busy and now - session.last_needed > session.lease:
                 self.end(session, now)
 
     def next_deadline(self) -> float | None:
         """When `expire` has something to do."""
         idle = (session for session in self._sessions.values() if not session.is_awaited())
-        return min((session.last_seen + session.lease for session in idle), default=None)
+        return min((session.last_needed + session.lease for session in idle), default=None)

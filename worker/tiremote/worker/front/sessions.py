@@ -12,33 +12,48 @@ from tiremote.protocol.messages import EngineRequest, Hello, RequestId
 from tiremote.protocol.receipts import ArrayHolding, UnitHolding
 from tiremote.protocol.results import EngineInfo
 from tiremote.protocol.values import Ref
-from tiremote.worker.front.effects import Route
 from tiremote.worker.front.history import UnitHistory
 from tiremote.worker.front.output import Output
 from tiremote.worker.front.record import Record
+from tiremote.worker.front.routes import Listener, Route
 from tiremote.worker.link import Compiling
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
 class Seat:
-    """One client of a session: what its token stands for. Ids of requests are unique within it."""
+    """One client of a session: what its token stands for. Ids of requests are unique within it.
+
+    ``number`` counts the clients of the session: it names this one to the others, who must not know its token.
+    """
 
     token: str
+    number: int
     session: Session
     user: str
     client: str | None
-    record: Record = field(default_factory=Record)
+    record: Record
     jobs: dict[RequestId, Job] = field(default_factory=dict)
+    #: Its requests to collect: whose request each is after, under which id.
+    collects: OrderedDict[RequestId, tuple[Seat, RequestId]] = field(default_factory=OrderedDict)
     last_seen: float = 0.0
+
+    def job(self, request: RequestId) -> Job | None:
+        """The job that the client waits for by this id, sent or collected."""
+        owner, original = self.collects.get(request, (self, request))
+        return owner.jobs.get(original)
+
+    def is_awaiting(self) -> bool:
+        """Whether it waits for an answer."""
+        return bool(self.jobs) or any(map(self.job, self.collects))
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
 class Job:
-    """A request that waits for its engine, or is with it."""
+    """A request that waits for its engine, or is with it. ``listeners`` are told: first the client that sent it."""
 
     key: int
     seat: Seat
-    route: Route
+    listeners: list[Listener]
     request: EngineRequest
     header: bytes
     buffers: tuple[Any, ...]
@@ -48,7 +63,6 @@ class Job:
     #: The texts that it loads, by unit; that of a unit which the worker names is under None.
     texts: Mapping[str | None, str] = field(default_factory=dict)
     started: float | None = None
-    seq: int = 0
     stop: Stopping | None = None
     #: What its engine said last of the compiling in it.
     compiling: Compiling | None = None
@@ -172,6 +186,11 @@ class Session:
     options: dict[str, Any]
     lease: float
     last_seen: float
+    #: When its engine last had something to do, as far as that was looked at; and whether it had then.
+    last_busy: float
+    was_busy: bool = False
+    #: How many clients it has had.
+    seated: int = 0
     generation: int = 0
     engine: Engine | None = None
     seats: dict[str, Seat] = field(default_factory=dict)
@@ -198,6 +217,11 @@ class Session:
         """What the engine is busy with."""
         return self.engine.inflight[0] if self.engine and self.engine.inflight else None
 
+    @property
+    def last_needed(self) -> float:
+        """When a client was heard or work was done last: its lease counts from then."""
+        return max(self.last_seen, self.last_busy)
+
     def is_awaited(self) -> bool:
         """Whether somebody waits for an answer of its engine."""
         return bool(self.running() or self.queue or self.welcomes or self.mourning)
@@ -205,3 +229,10 @@ class Session:
     def array_bytes(self) -> int:
         """Bytes of everything that is kept under a handle."""
         return sum(holding.nbytes for holding in self.arrays.values())
+
+
+def describe(job: Job) -> str:
+    """What a job does, for people: ``run add_base``."""
+    subject = getattr(job.request, "target", None) or getattr(job.request, "unit", None)
+    subject = getattr(subject, "id", subject) or ", ".join(each.unit for each in getattr(job.request, "units", ())[:8])
+    return f"{job.request.op} {subject}" if subject else job.request.op

@@ -33,6 +33,11 @@ class Settings:
     reading: float = 0.02
     #: Bytes of output that one request may send.
     output_bytes: int = 1 << 20
+    #: Bytes of answers, and of events, that are kept for one client until it has them.
+    answer_bytes: int = 64 << 20
+    event_bytes: int = 16 << 20
+    #: Bytes of both that are kept for all clients of a session.
+    kept_bytes: int = 256 << 20
     #: Versions of a unit that are remembered.
     history: int = 100
     #: Bytes of copies of arrays that the worker keeps, to be put back after a crash.
