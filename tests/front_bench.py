@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
+
+import numpy as np
 
 from tiremote.protocol.codec import decode_reply, encode
 from tiremote.protocol.error_wire import error_to_wire
 from tiremote.protocol.errors import TiremoteError
-from tiremote.protocol.messages import Compile, Event, Failure, Hello, Ok, Reply, Request, Run
+from tiremote.protocol.messages import Compile, Event, Failure, Hello, Ok, Put, Reply, Request, Run
 from tiremote.protocol.packing import pack
 from tiremote.protocol.receipts import ArrayHolding, Definition, UnitHolding
 from tiremote.protocol.results import EngineInfo
-from tiremote.protocol.values import Handle, Name
+from tiremote.protocol.values import Handle, Name, Ref, wire_array
 from tiremote.worker.front.core import Front
 from tiremote.worker.front.effects import Effect, Kill, Nudge, Send, Spawn, Stop, ToEngine
 from tiremote.worker.front.settings import Settings
-from tiremote.worker.link import Changes, Done, Load, Open, Ready, Work
+from tiremote.worker.host_copy import Moved, Piece
+from tiremote.worker.link import Changes, Copied, Done, Load, Open, PutBack, Ready, Snap, Work
 
 INFO = EngineInfo(runtime="taichi", version="1.7.4", arch="cpu", device="bench")
 
@@ -46,6 +50,10 @@ class FrontBench:
         self.nudged: list[tuple[int, int]] = []
         self.work: list[tuple[int, Work]] = []
         self.loads: list[tuple[int, Load]] = []
+        self.put_backs: list[tuple[int, PutBack]] = []
+        #: The bytes that came with each of `put_backs`.
+        self.put_back_bytes: list[list[bytes]] = []
+        self.snaps: list[tuple[int, Snap]] = []
         self.stopped = False
         self._ids = count(1)
         self.pump()
@@ -74,6 +82,11 @@ class FrontBench:
                 self.begun.setdefault(number, work.key)
             case ToEngine(number, Load() as load):
                 self.loads.append((number, load))
+            case ToEngine(number, PutBack() as message, buffers):
+                self.put_backs.append((number, message))
+                self.put_back_bytes.append([bytes(one) for one in buffers])
+            case ToEngine(number, Snap() as snap):
+                self.snaps.append((number, snap))
             case Kill(number):
                 self.killed.append(number)
             case Nudge(number, key):
@@ -135,14 +148,22 @@ class FrontBench:
 
     # -- engines
 
-    def done(self, work: tuple[int, Work], value: Any = None, changes: Changes | None = None) -> None:
+    def done(
+        self,
+        work: tuple[int, Work],
+        value: Any = None,
+        changes: Changes | None = None,
+        moved: Moved | None = None,
+        buffers: Sequence[bytes] = (),
+    ) -> None:
         """The engine finishes a job and begins the next that it has."""
         number, message = work
         self.begun[number] = min(
             (one.key for at, one in self.work if at == number and one.key > message.key), default=0
         )
-        done = Done(key=message.key, ok=True, body=pack({"value": value, "written": []}, []), changes=changes)
-        self.front.on_engine(number, done, [], self.now)
+        body = pack({"value": value, "written": []}, [])
+        done = Done(key=message.key, ok=True, body=body, changes=changes, moved=moved)
+        self.front.on_engine(number, done, list(buffers), self.now)
         self.pump()
 
     def failed(self, work: tuple[int, Work], error: TiremoteError, poisoned: str | None = None) -> None:
@@ -157,6 +178,34 @@ class FrontBench:
         number, message = load
         body = pack({} if ok else ["compile", "line 1 is wrong now", {}], [])
         self.front.on_engine(number, Done(key=message.key, ok=ok, body=body), [], self.now)
+        self.pump()
+
+    def put_back(self, sent: tuple[int, PutBack], error: TiremoteError | None = None) -> None:
+        """The engine has put an array back, or could not."""
+        number, message = sent
+        body = pack({} if error is None else list(error_to_wire(error)), [])
+        kept = error is None and message.holding is not None
+        changes = Changes(arrays=(message.holding,)) if kept and message.holding is not None else None
+        self.front.on_engine(number, Done(key=message.key, ok=error is None, body=body, changes=changes), [], self.now)
+        self.pump()
+
+    def put_back_all(self) -> None:
+        """The engine puts back whatever it is sent."""
+        done = 0
+        while done < len(self.put_backs):
+            if self.put_backs[done][0] in self.front.scheduler.pool.engines:
+                self.put_back(self.put_backs[done])
+            done += 1
+
+    def copied(self, number: int, key: int, arrays: Mapping[Ref, bytes]) -> None:
+        """The engine sends arrays of bytes for a snapshot."""
+        moved = tuple(whole(target, data) for target, data in arrays.items())
+        self.front.on_engine(number, Copied(key=key, moved=moved), list(arrays.values()), self.now)
+
+    def snapped(self, number: int, key: int, arrays: Mapping[Ref, bytes], skipped: Mapping[str, str] = {}) -> None:
+        """The engine has made a snapshot, of arrays of bytes."""
+        self.copied(number, key, arrays)
+        self.front.on_engine(number, Done(key=key, ok=True, body=pack(dict(skipped), [])), [], self.now)
         self.pump()
 
     def die(self, number: int, returncode: int = -11, *, begun: bool = True) -> None:
@@ -184,3 +233,23 @@ class FrontBench:
         self.run(token)
         holding = ArrayHolding(handle=Handle(kind="ndarray", id=handle), label=label, nbytes=nbytes)
         self.done(self.work[-1], changes=Changes(arrays=(holding,)))
+
+    def put_array(self, token: str, data: bytes, handle: str = "s.1.1", label: str | None = None) -> Request:
+        """An array of these bytes is made."""
+        holding = ArrayHolding(handle=Handle(kind="ndarray", id=handle), label=label, nbytes=len(data))
+        array = np.frombuffer(data, np.uint8)
+        request = self.ask(Put(id=next(self._ids), token=token, array=wire_array(array), label=label))
+        self.done(self.work[-1], changes=Changes(arrays=(holding,)), moved=whole(holding.handle, data))
+        return request
+
+    def put_into(self, token: str, target: Ref, data: bytes) -> Request:
+        """An array gets these bytes."""
+        array = np.frombuffer(data, np.uint8)
+        request = self.ask(Put(id=next(self._ids), token=token, target=target, array=wire_array(array)))
+        self.done(self.work[-1], moved=whole(target, data))
+        return request
+
+
+def whole(target: Ref, data: bytes) -> Moved:
+    """An array of these bytes, all of it."""
+    return Moved(target=target, size=len(data), piece=Piece(dtype="u8", shape=(len(data),)))

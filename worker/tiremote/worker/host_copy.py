@@ -9,6 +9,8 @@ from tiremote.protocol.dtypes import dtype_of
 from tiremote.protocol.messages import Axis, FlatRange
 from tiremote.protocol.values import ArrayDescriptor, Order, Ref
 
+_BESIDE = 512
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Piece:
@@ -28,6 +30,11 @@ class Piece:
     def nbytes(self) -> int:
         """Its size."""
         return prod(self.shape) * dtype_of(self.dtype).itemsize
+
+    @property
+    def cost(self) -> int:
+        """What it takes to keep it, with what there is beside its bytes."""
+        return self.nbytes + _BESIDE
 
     @property
     def descriptor(self) -> ArrayDescriptor:

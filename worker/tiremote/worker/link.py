@@ -87,7 +87,7 @@ class PutBack:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snap:
-    """Front to engine: do what `Snapshot` asks for, for the front itself."""
+    """Front to engine: do what `Snapshot` asks for, for the front itself: `Copied` for the arrays, then `Done`."""
 
     tag: ClassVar[str] = "snap"
     key: int
@@ -177,13 +177,22 @@ class Compiling:
     spare: float | None = None
 
 
-Message = Prepare | Open | Load | PutBack | Snap | Work | Exit | Ready | Done | Warned | Compiling
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Copied:
+    """Engine to front: arrays that a snapshot has copied so far, whose bytes follow. ``key`` is the snapshot's."""
+
+    tag: ClassVar[str] = "copied"
+    key: int
+    moved: tuple[Moved, ...]
+
+
+Message = Prepare | Open | Load | PutBack | Snap | Work | Exit | Ready | Done | Warned | Compiling | Copied
 _MESSAGES: dict[str, type[Any]] = {
-    cls.tag: cls for cls in (Prepare, Open, Load, PutBack, Snap, Work, Exit, Ready, Done, Warned, Compiling)
+    cls.tag: cls for cls in (Prepare, Open, Load, PutBack, Snap, Work, Exit, Ready, Done, Warned, Compiling, Copied)
 }
 _FIELDS = {cls: tuple(f.name for f in fields(cls)) for cls in _MESSAGES.values()}
 #: Messages whose fields are themselves dataclasses, and have to be made so again.
-_NESTED = (Open, PutBack, Ready, Done)
+_NESTED = (Open, PutBack, Ready, Done, Copied)
 
 
 class Channel:

@@ -56,6 +56,10 @@ class Holdings:
         self._held[holding.handle.id] = Held(value=value, holding=holding)
         self._ids[id(value)] = holding.handle.id
 
+    def __contains__(self, handle: Handle) -> bool:
+        """Whether something is kept under it."""
+        return handle.id in self._held
+
     def holding(self, handle: Handle) -> ArrayHolding:
         """What is told of the object. Raises likewise."""
         return self._find(handle).holding
@@ -68,7 +72,9 @@ class Holdings:
         """Forgets the object and returns it. Raises likewise."""
         held = self._find(handle)
         del self._held[handle.id]
-        del self._ids[id(held.value)]
+        # Two names whose handles were taken may have become one thing, which has two handles then.
+        if self._ids.get(id(held.value)) == handle.id:
+            del self._ids[id(held.value)]
         return held
 
     def all(self) -> list[Handle]:
@@ -84,6 +90,7 @@ class Holdings:
             raise UnknownName(f"handle {handle.id!r} is not of this session", name=handle.id)
         if generation != str(self._generation):
             raise StaleHandle(
-                f"{handle.kind} {handle.id} was lost when its engine was replaced: make it again", handle=handle.id
+                f"{handle.kind} {handle.id} was lost when its engine was replaced, or cleaned up: make it again",
+                handle=handle.id,
             )
         raise StaleHandle(f"{handle.kind} {handle.id} was cleaned up: make it again", handle=handle.id)

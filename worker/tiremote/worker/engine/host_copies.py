@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,36 +12,31 @@ from tiremote.protocol.dtypes import name_of
 from tiremote.protocol.errors import KernelArgumentError, TiremoteError
 from tiremote.protocol.messages import Fetch, Put
 from tiremote.protocol.receipts import ArrayHolding
-from tiremote.protocol.values import Handle, Name, Ref, wire_array
+from tiremote.protocol.values import Handle, Name, Ref
 from tiremote.worker.engine.arrays import Arrays
 from tiremote.worker.engine.holdings import Holdings
 from tiremote.worker.engine.loader import KernelLoader
 from tiremote.worker.engine.places import arrays_in, reach, why_not_copied
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.host_copy import Moved, Piece
-from tiremote.worker.link import PutBack
+from tiremote.worker.link import INLINE_BYTES, PutBack
 
+#: Told which arrays were copied, with their bytes.
+SendCopies = Callable[[Sequence[Moved], Sequence[Any]], None]
 
-@dataclass(kw_only=True, slots=True)
-class Taken:
-    """A snapshot: what each of ``arrays`` is, and why others are not there."""
-
-    moved: list[Moved] = field(default_factory=list)
-    arrays: list[np.ndarray] = field(default_factory=list)
-    skipped: dict[str, str] = field(default_factory=dict)
+#: Of small arrays so many go in one message, or so many bytes; each of the others goes alone.
+_MOST_AT_ONCE = 256
+_SMALL = INLINE_BYTES
 
 
 class HostCopies:
-    """``max_bytes``: what one snapshot may hold."""
+    """What of a session's arrays comes and goes, all of them for a snapshot, and back what was lost with an engine."""
 
-    def __init__(
-        self, runtime: TaichiRuntime, arrays: Arrays, loader: KernelLoader, holdings: Holdings, max_bytes: int
-    ) -> None:
+    def __init__(self, runtime: TaichiRuntime, arrays: Arrays, loader: KernelLoader, holdings: Holdings) -> None:
         self._runtime = runtime
         self._arrays = arrays
         self._loader = loader
         self._holdings = holdings
-        self._max_bytes = max_bytes
 
     # ------------------------------------------------------------ what an array is called
 
@@ -94,43 +89,56 @@ class HostCopies:
         """What a fetch has moved."""
         if why_not_copied(value, self._runtime) is not None:
             return None
-        piece = Piece(dtype=name_of(array.dtype), shape=array.shape, region=request.region, flat=request.flat)
-        return self._moved(request.target, value, piece)
+        return self._moved(request.target, value, replace(_whole(array), region=request.region, flat=request.flat))
 
     def copied(self, target: Ref, value: Any, array: np.ndarray) -> Moved | None:
         """What a copy that stays here is one of."""
         if why_not_copied(value, self._runtime) is not None:
             return None
-        return self._moved(target, value, Piece(dtype=name_of(array.dtype), shape=array.shape))
+        return self._moved(target, value, _whole(array))
 
     def _moved(self, target: Ref, value: Any, piece: Piece) -> Moved:
         place = self.place_of(target)
         return Moved(target=place or target, size=self._arrays.meta(value).size, piece=piece)
 
-    def snapshot(self) -> Taken:
-        """Every array there is, the small ones first, as many as may be."""
-        taken = Taken()
-        found: list[tuple[Ref, str, Any, int]] = []
+    def snapshot(self, max_bytes: int, send: SendCopies) -> dict[str, str]:
+        """Sends every array there is, the small ones first, as many as ``max_bytes`` holds; why others are not there.
+
+        One after the other, so that none but the one on its way is held twice.
+        """
+        skipped: dict[str, str] = {}
+        batch: list[tuple[Moved, np.ndarray]] = []
+        left = max_bytes
+        for nbytes, target, name, value in sorted(self._copyable(skipped), key=lambda one: one[0]):
+            if nbytes > left:
+                skipped[name] = f"its {nbytes:,} bytes are more than the {left:,} that the worker may still keep"
+                continue
+            try:
+                array = self._arrays.read(value)
+                moved = Moved(target=target, size=array.size, piece=_whole(array))
+                if array.nbytes > _SMALL:
+                    send([moved], [_bytes_of(array)])
+                else:
+                    batch.append((moved, array))
+            except (TiremoteError, MemoryError) as error:
+                skipped[name] = str(error) or type(error).__name__
+                continue
+            left -= moved.piece.cost
+            if len(batch) >= _MOST_AT_ONCE:
+                _send(batch, send)
+        _send(batch, send)
+        return skipped
+
+    def _copyable(self, skipped: dict[str, str]) -> Iterator[tuple[int, Ref, str, Any]]:
         for target, name, value in self._all():
             reason = why_not_copied(value, self._runtime)
             if reason is not None:
-                taken.skipped[name] = reason
+                skipped[name] = reason
                 continue
             try:
-                found.append((target, name, value, self._arrays.meta(value).nbytes))
+                yield self._arrays.meta(value).nbytes, target, name, value
             except TiremoteError as error:
-                taken.skipped[name] = error.message
-        left = self._max_bytes
-        for target, name, value, nbytes in sorted(found, key=lambda one: one[3]):
-            if nbytes > left:
-                taken.skipped[name] = f"its {nbytes:,} bytes are more than the {left:,} that a snapshot may still take"
-                continue
-            left -= nbytes
-            array = self._arrays.read(value)
-            piece = Piece(dtype=name_of(array.dtype), shape=array.shape)
-            taken.moved.append(Moved(target=target, size=array.size, piece=piece))
-            taken.arrays.append(array)
-        return taken
+                skipped[name] = error.message
 
     def _all(self) -> Iterator[tuple[Ref, str, Any]]:
         seen: set[int] = set()
@@ -150,21 +158,27 @@ class HostCopies:
         Raises `UnknownName` where there is no such name any more, `KernelArgumentError` where what is there was
         declared otherwise, `OutOfMemory`.
         """
+        if isinstance(message.target, Name):
+            self._write(self._at(message.target), message, buffers)
+            return None
         holding = message.holding
-        place = message.target if isinstance(message.target, Name) else None if holding is None else holding.place
-        value = self._at(place) if place is not None else self._made(holding)
-        if message.pieces:
-            self._write(value, message, buffers)
-        if holding is not None:
-            self._holdings.adopt(holding, value)
+        if holding is None:
+            raise AssertionError("what has no name in a unit has a handle")
+        if holding.handle not in self._holdings:
+            self._holdings.adopt(holding, self._made(holding) if holding.place is None else self._at(holding.place))
+        try:
+            if message.pieces:
+                self._write(self._holdings.value(holding.handle), message, buffers)
+        except BaseException:
+            # Half of an array is none.
+            self._holdings.drop(holding.handle)
+            raise
         return holding
 
     def _at(self, place: Name) -> Any:
         return reach(self._loader.loaded(place.unit).namespace, place.name, self._runtime)
 
-    def _made(self, holding: ArrayHolding | None) -> Any:
-        if holding is None:
-            raise AssertionError("what has no name in a unit has a handle")
+    def _made(self, holding: ArrayHolding) -> Any:
         meta = holding.handle.meta
         make = {
             "ndarray": self._arrays.create_ndarray,
@@ -181,6 +195,16 @@ class HostCopies:
             self._arrays.write(value, piece.descriptor.view(buffer), piece.region, piece.flat, cast=piece.cast)
 
 
-def packable(taken: Taken) -> dict[str, Any]:
-    """A snapshot as the link carries it: the arrays' bytes follow in the order of ``moved``."""
-    return {"moved": taken.moved, "arrays": [wire_array(array) for array in taken.arrays], "skipped": taken.skipped}
+def _whole(array: np.ndarray) -> Piece:
+    return Piece(dtype=name_of(array.dtype), shape=array.shape)
+
+
+def _bytes_of(array: np.ndarray) -> memoryview:
+    """Of an array in C order."""
+    return array.reshape(-1).view(np.uint8).data
+
+
+def _send(batch: list[tuple[Moved, np.ndarray]], send: SendCopies) -> None:
+    if batch:
+        send([moved for moved, _ in batch], [_bytes_of(array) for _, array in batch])
+        batch.clear()

@@ -10,7 +10,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 from tiremote.protocol.codec import read_header, request_from_header
@@ -26,9 +26,11 @@ from tiremote.worker.engine.output import EngineOutput
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.engine.service import Service
 from tiremote.worker.engine.source import source_of
+from tiremote.worker.host_copy import Moved
 from tiremote.worker.link import (
     Channel,
     Compiling,
+    Copied,
     Done,
     Exit,
     Load,
@@ -53,6 +55,8 @@ class EngineProcess:
         self._output = output
         self._nudges = Nudges(page, lambda file: source_of(file) is not None)
         self._service: Service | None = None
+        #: What is being answered.
+        self._key = 0
         self._options: dict[str, Any] | None = None
         self._is_copy = False
         #: Who forks, where that is a process's main thread.
@@ -110,7 +114,12 @@ class EngineProcess:
         ready = self._init(message.options)
         if ready.info is not None:
             self._service = Service(
-                self._runtime, message.session, message.generation, message.limits, message.snapshot_bytes
+                self._runtime,
+                message.session,
+                message.generation,
+                message.limits,
+                snapshot_bytes=message.snapshot_bytes,
+                send_copies=self._send_copies,
             )
         self._channel.send(ready)
 
@@ -154,9 +163,16 @@ class EngineProcess:
             raise AssertionError("the front opens a session before it sends work")
         return self._service
 
+    def _send_copies(self, moved: Sequence[Moved], buffers: Sequence[Any]) -> None:
+        # Of a snapshot nothing is user code, in which a nudge would stop it.
+        if self._page.nudged == self._key:
+            raise Stopped
+        self._channel.send(Copied(key=self._key, moved=tuple(moved)), buffers)
+
     def _answer(self, key: int, serve: Any) -> None:
         """Serves and sends exactly one `Done`, whatever happens."""
         service = self._the_service()
+        self._key = key
         buffers: list[Any] = []
         poisoned = fault = None
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,7 +17,7 @@ from tiremote.protocol.values import Handle, Name, Ref, WireArray
 from tiremote.worker.engine.arguments import bind, bind_function
 from tiremote.worker.engine.arrays import Arrays
 from tiremote.worker.engine.holdings import Holdings
-from tiremote.worker.engine.host_copies import HostCopies, packable
+from tiremote.worker.engine.host_copies import HostCopies, SendCopies
 from tiremote.worker.engine.loader import KernelLoader
 from tiremote.worker.engine.results import Kept, to_plain
 from tiremote.worker.engine.runtime import TaichiRuntime
@@ -34,7 +35,9 @@ class Service:
         session: str,
         generation: int,
         limits: Limits,
+        *,
         snapshot_bytes: int = 0,
+        send_copies: SendCopies = lambda *_: None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._runtime = runtime
@@ -43,7 +46,8 @@ class Service:
         self._loader = KernelLoader(runtime)
         self._arrays = Arrays(runtime)
         self._holdings = Holdings(session, generation)
-        self._copies = HostCopies(runtime, self._arrays, self._loader, self._holdings, snapshot_bytes)
+        self._copies = HostCopies(runtime, self._arrays, self._loader, self._holdings)
+        self._take_snapshot = functools.partial(self._copies.snapshot, snapshot_bytes, send_copies)
         #: What was told of each unit last.
         self._loaded: dict[str, UnitHolding] = {}
         self._ops: dict[type[EngineRequest], Callable[[Any], Any]] = {
@@ -86,13 +90,13 @@ class Service:
         self._begin(None)
         return self._load(source, unit, version, keep=True)
 
-    def snapshot(self) -> dict[str, Any]:
-        """Every array that can be put back, for the front: with no request of a client."""
+    def snapshot(self) -> dict[str, str]:
+        """Sends every array that can be put back, for the front: with no request of a client."""
         self._begin(None)
         return self._snapshot(None)
 
-    def _snapshot(self, _request: Snapshot | None) -> dict[str, Any]:
-        return packable(self._copies.snapshot())
+    def _snapshot(self, _request: Snapshot | None) -> dict[str, str]:
+        return self._take_snapshot()
 
     def put_back(self, message: PutBack, buffers: list[Any]) -> None:
         """Has an array hold again what it held in an earlier engine."""

@@ -16,8 +16,6 @@ from tiremote.worker.host_copy import Moved, Piece
 _MOST_PIECES = 256
 #: An array that comes in more pieces than this is not kept.
 _MOST_PARTS = 4096
-#: What a piece costs beside its bytes.
-_PIECE_BYTES = 512
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +36,7 @@ class HostCopy:
     @property
     def nbytes(self) -> int:
         """What it takes."""
-        return sum(piece.nbytes + _PIECE_BYTES for piece, _ in self.pieces)
+        return sum(piece.cost for piece, _ in self.pieces)
 
 
 #: A part of an array: what a piece is for.
@@ -141,6 +139,11 @@ class CopyStore:
         mine = self._sessions.get(session)
         if mine is not None and target in mine.copies:
             mine.exact[target] = mine.epoch
+
+    def get(self, session: str, target: Ref) -> HostCopy | None:
+        """The copy of an array, None where there is none."""
+        mine = self._sessions.get(session)
+        return None if mine is None else mine.copies.get(target)
 
     def of(self, session: str) -> tuple[HostCopy, ...]:
         """A session's copies, in the order in which they are to be put back."""
@@ -246,7 +249,7 @@ def _with_part(mine: _SessionCopies, moved: Moved, data: Any, op: str) -> tuple[
         if piece.flat is None:
             return ()
         begun = mine.begun[target] = _Begun()
-    if len(begun.pieces) >= _MOST_PARTS or begun.nbytes > 2 * _bytes_of(moved) + _MOST_PARTS * _PIECE_BYTES:
+    if len(begun.pieces) >= _MOST_PARTS or sum(one.nbytes for one, _ in begun.pieces.values()) > 2 * _bytes_of(moved):
         mine.remove_begun(target)
         return ()
     before = begun.nbytes
@@ -260,7 +263,7 @@ def _add(pieces: dict[_Part, tuple[Piece, Any]], piece: Piece, data: Any) -> int
     """Puts a piece at the end, instead of an earlier one for the same part; by how many bytes there are more now."""
     replaced = pieces.pop((piece.region, piece.flat), None)
     pieces[piece.region, piece.flat] = (piece, data)
-    return piece.nbytes + _PIECE_BYTES if replaced is None else piece.nbytes - replaced[0].nbytes
+    return piece.cost - (0 if replaced is None else replaced[0].cost)
 
 
 def _bytes_of(moved: Moved) -> int:

@@ -309,7 +309,7 @@ class Front:
         if request.request is not None:
             job = seat.job(request.request)
         if job is None:
-            self.scheduler.stop_loading(seat.session)
+            self.scheduler.stop_chore(seat.session)
             return InterruptResult()
         error = Interrupted(f"{describe(job)} was interrupted")
         if not self.scheduler.withdraw(job, error):

@@ -22,7 +22,7 @@ from tiremote.worker.front.core import Front
 from tiremote.worker.front.effects import Kill, Nudge, Send, Spawn, Stop, ToEngine
 from tiremote.worker.front.processes import EngineProcess
 from tiremote.worker.front.settings import Settings
-from tiremote.worker.link import Done, Work
+from tiremote.worker.link import Done, PutBack, Work
 
 _log = logging.getLogger(__name__)
 
@@ -300,7 +300,8 @@ class Loop:
         try:
             engine.channel.queue(effect.message, effect.buffers)
         except OutOfMemory as error:
-            if not isinstance(effect.message, Work):
+            # What carries buffers is answered under its key: a request, or an array that is put back.
+            if not isinstance(effect.message, Work | PutBack):
                 raise
             body = pack(list(error_to_wire(error)), [])
             self._front.on_engine(effect.engine, Done(key=effect.message.key, ok=False, body=body), [], self._clock())

@@ -5,27 +5,28 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
 
 from tiremote.protocol.code_requests import LoadRequest
 from tiremote.protocol.errors import AsOf, EngineCrashed, EngineError, TiremoteError
 from tiremote.protocol.messages import Cleanup
 from tiremote.protocol.packing import unpack
-from tiremote.protocol.receipts import ArrayHolding
-from tiremote.protocol.values import Handle, Name
+from tiremote.protocol.values import Name
 from tiremote.worker.front.answers import Answers
-from tiremote.worker.front.copies import CopyStore, HostCopy
+from tiremote.worker.front.copies import CopyStore
 from tiremote.worker.front.pool import EnginePool
-from tiremote.worker.front.sessions import Engine, Job, Loading, Mourning, Refilling, Session, Word
+from tiremote.worker.front.refill import Refill
+from tiremote.worker.front.sessions import Engine, Job, Loading, Mourning, Refilling, Session, Snapping, Word
 from tiremote.worker.front.snapshots import name_of
-from tiremote.worker.link import Done, Load, PutBack
+from tiremote.worker.link import Done, Load
 
 _log = logging.getLogger(__name__)
 
 
 #: Runs also where the client has not heard yet what was lost.
 _AT_ANY_RATE = LoadRequest | Cleanup
+
+#: Engines in a row that may die of this and that before they have everything again.
+_MOST_RELAPSES = 4
 
 
 class Recovery:
@@ -42,6 +43,7 @@ class Recovery:
         self._copies = copies
         self._patience = patience
         self._new_key = new_key
+        self._refill = Refill(pool, copies, new_key)
 
     # ------------------------------------------------------------ a death
 
@@ -94,15 +96,21 @@ class Recovery:
         self._copies.changed(session.id)
 
     def on_death(self, engine: Engine, session: Session, how: str) -> None:
-        """An engine died. Where that was over the same chore for the second time, that is what kills them."""
+        """An engine died. Where that was over the same chore for the second time, that is what kills them; where it
+        goes on over others, each of them is as good as that."""
         chore = next(iter(engine.chores.values()), None)
-        if chore is None or chore != session.suspect:
+        session.relapses += chore is not None
+        if chore is None or (chore != session.suspect and session.relapses <= _MOST_RELAPSES):
             session.suspect = chore
             return
+        session.suspect = None
         if isinstance(chore, Loading):
             self.give_up(session, chore.unit, f"the engine {how} while it was loaded again, twice")
         elif isinstance(chore, Refilling):
-            self._forget(session, chore)
+            self._refill.forget(engine, session, chore)
+        else:
+            # Those that are made by themselves: whoever asks for one is told what comes of it.
+            session.snapshots.every_seconds = session.snapshots.every_runs = 0
 
     def give_up(self, session: Session, unit: str, reason: str) -> None:
         """Forgets a unit that cannot be loaded again."""
@@ -151,41 +159,14 @@ class Recovery:
     def _go_on(self, engine: Engine, session: Session, now: float) -> None:
         if not engine.chores and not engine.refilled:
             engine.refilled = True
-            self._refill(engine, session)
+            self._refill.begin(engine, session)
+        self._refill.send(engine, session)
         if not engine.chores:
             session.stock.clear()
+            session.relapses = 0
+            if not isinstance(session.suspect, Snapping):
+                session.suspect = None
         self.console(session, now)
-
-    def _refill(self, engine: Engine, session: Session) -> None:
-        with_copy = set()
-        for copy in self._copies.of(session.id):
-            holding = session.stock.get(copy.target.id) if isinstance(copy.target, Handle) else None
-            if isinstance(copy.target, Handle):
-                with_copy.add(copy.target.id)
-            self._put_back(engine, session, copy, holding)
-        for id_, holding in session.stock.items():
-            if holding.place is not None and id_ not in with_copy:
-                self._send(engine, session, PutBack(key=self._new_key(), target=holding.handle, holding=holding))
-
-    def _put_back(self, engine: Engine, session: Session, copy: HostCopy, holding: ArrayHolding | None) -> None:
-        if isinstance(copy.target, Handle) and holding is None:
-            # It was made by a request whose answer the engine never gave.
-            self._copies.drop(session.id, copy.target)
-            return
-        if holding is not None:
-            holding = replace(holding, as_of=copy.request)
-        message = PutBack(
-            key=self._new_key(),
-            target=copy.target,
-            size=copy.size,
-            pieces=tuple(piece for piece, _ in copy.pieces),
-            holding=holding,
-        )
-        self._send(engine, session, message, tuple(data for _, data in copy.pieces))
-
-    def _send(self, engine: Engine, session: Session, message: PutBack, buffers: tuple[Any, ...] = ()) -> None:
-        engine.chores[message.key] = Refilling(target=message.target, name=name_of(session, message.target))
-        self._pool.tell(engine, message, buffers)
 
     def on_put_back(self, engine: Engine, session: Session, chore: Refilling, done: Done, now: float) -> None:
         """An array was put back, or could not be."""
@@ -196,13 +177,8 @@ class Recovery:
         else:
             _, text, _ = unpack(done.body)
             _log.info("session %s: %s could not be put back: %s", session.id, chore.name, text)
-            self._forget(session, chore)
+            self._refill.forget(engine, session, chore)
         self._go_on(engine, session, now)
-
-    def _forget(self, session: Session, chore: Refilling) -> None:
-        self._copies.drop(session.id, chore.target)
-        if isinstance(chore.target, Handle):
-            session.stock.pop(chore.target.id, None)
 
     # ------------------------------------------------------------ what is told
 

@@ -33,7 +33,7 @@ from tiremote.worker.front.sessions import (
 )
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.front.snapshots import Snapshots
-from tiremote.worker.link import Compiling, Done, Message, Ready, Warned, Work
+from tiremote.worker.link import Compiling, Copied, Done, Message, Ready, Warned, Work
 
 _log = logging.getLogger(__name__)
 
@@ -121,10 +121,15 @@ class Scheduler:
         self._answers.job_failed(job, error)
         return True
 
-    def stop_loading(self, session: Session) -> None:
-        """Ends an engine that is still loading units again: one of them may never come to an end."""
-        if session.engine is not None and session.engine.chores:
-            self.pool.kill(session.engine)
+    def stop_chore(self, session: Session) -> None:
+        """Ends an engine that is still loading units again, one of which may never come to an end; has one that makes
+        a snapshot leave it."""
+        engine = session.engine
+        key, chore = next(iter(engine.chores.items()), (0, None)) if engine is not None else (0, None)
+        if engine is not None and isinstance(chore, Loading):
+            self.pool.kill(engine)
+        elif engine is not None and isinstance(chore, Snapping):
+            self._answers.effects.append(Nudge(engine.number, key))
 
     def begun(self, session: Session) -> Job | None:
         """The job that the session's engine has really begun and not answered."""
@@ -183,6 +188,9 @@ class Scheduler:
             job = self._inflight(number, message.key)
             if job is not None:
                 job.compiling = message
+        elif isinstance(message, Copied) and engine.session is not None:
+            job = self._inflight(number, message.key)
+            self._snapshots.took(engine.session, job.request.id if job else None, message, buffers, now)
 
     def on_output(self, number: int, stream: Stream, key: int, data: bytes, now: float) -> None:
         """Something an engine printed for the job of that key."""
@@ -236,7 +244,7 @@ class Scheduler:
             return
         chore = engine.chores.pop(done.key, None)
         if chore is not None:
-            self._on_chore(engine, session, chore, done, buffers, now)
+            self._on_chore(engine, session, chore, done, now)
             # What waits starts to run when all is there again: so long its deadline does not count.
             self._pump(session, now)
             return
@@ -256,7 +264,7 @@ class Scheduler:
             total=now - job.received,
         )
         if done.ok and isinstance(job.request, Snapshot):
-            result = self._snapshots.answer(session, job.request, done.body, buffers, now)
+            result = self._snapshots.answer(session, job.request, done.body, now)
             self._answers.job_ok(job, pack(result, []), [], timing)
         elif done.ok:
             self._answers.job_ok(job, done.body, buffers, timing)
@@ -270,16 +278,14 @@ class Scheduler:
             self._answers.job_failed(job, error, timing)
         self._pump(session, now)
 
-    def _on_chore(
-        self, engine: Engine, session: Session, chore: Chore, done: Done, buffers: list[Any], now: float
-    ) -> None:
+    def _on_chore(self, engine: Engine, session: Session, chore: Chore, done: Done, now: float) -> None:
         match chore:
             case Loading(unit=unit):
                 self._recovery.on_loaded(engine, session, unit, done, now)
             case Refilling():
                 self._recovery.on_put_back(engine, session, chore, done, now)
             case Snapping():
-                self._snapshots.ended(session, done, buffers, now)
+                self._snapshots.ended(session, now)
 
     # ------------------------------------------------------------ death
 
@@ -315,6 +321,7 @@ class Scheduler:
         signal = None if engine.fate else signal_name(returncode)
         self._recovery.leave_word(session, EngineCrashed(f"the engine {how} {doing}", signal=signal), now)
         self._recovery.take_stock(session)
+        self._snapshots.died(session)
         # They came when nobody could know, and are the first to tell it to.
         for waiting in list(session.queue):
             if self._recovery.pass_on(waiting, now):

@@ -12,6 +12,7 @@ from tiremote.protocol.messages import EngineRequest, Hello, RequestId
 from tiremote.protocol.receipts import ArrayHolding, UnitHolding
 from tiremote.protocol.results import EngineInfo
 from tiremote.protocol.values import Ref
+from tiremote.worker.front.copies import HostCopy
 from tiremote.worker.front.history import UnitHistory
 from tiremote.worker.front.output import Output
 from tiremote.worker.front.record import Record
@@ -99,10 +100,12 @@ class Loading:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refilling:
-    """An array is put back; ``name`` is what it is called in reports."""
+    """An array is put back, or so many of its copy's pieces; ``name`` is what it is called in reports."""
 
     target: Ref
     name: str
+    pieces: tuple[int, int] = (0, 0)
+    nbytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,6 +124,8 @@ class SnapshotPlan:
     every_runs: int
     runs: int = 0
     since: float = 0.0
+    #: What a snapshot that is being made has brought so far; None where there is no room for it.
+    taken: dict[Ref, HostCopy | None] = field(default_factory=dict)
 
     def due_at(self) -> float | None:
         """When the time has come, None where it never does by itself."""
@@ -148,6 +153,8 @@ class Engine:
     loads_again: bool = False
     #: Its arrays have been put back, or are being so.
     refilled: bool = False
+    #: What of them is still to be sent; something is among the chores then.
+    refills: deque[Refilling] = field(default_factory=deque)
     #: Why the engine is about to go, where the front knows.
     fate: str | None = None
     kill_at: float | None = None
@@ -209,6 +216,8 @@ class Session:
     mourning: list[Mourning] = field(default_factory=list)
     #: What the last engine died at while it was brought to where the one before was.
     suspect: Chore | None = None
+    #: Engines in a row that died before everything was there again.
+    relapses: int = 0
     snapshots: SnapshotPlan
     #: Work waits because its clients do not take the answers they have.
     unread: bool = False

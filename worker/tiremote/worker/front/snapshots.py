@@ -9,13 +9,11 @@ from tiremote.protocol.code_requests import LoadRequest
 from tiremote.protocol.messages import Alloc, Put, RequestId, Run, Snapshot
 from tiremote.protocol.packing import unpack
 from tiremote.protocol.results import Limits, SnapshotResult
-from tiremote.protocol.structures import structure
 from tiremote.protocol.values import Handle, Ref
 from tiremote.worker.front.copies import CopyStore
 from tiremote.worker.front.pool import EnginePool
 from tiremote.worker.front.sessions import Job, Session, Snapping
-from tiremote.worker.host_copy import Moved
-from tiremote.worker.link import Done, Snap
+from tiremote.worker.link import INLINE_BYTES, Copied, Done, Snap
 
 #: What comes from an engine of ours is bounded where it is made.
 _ANY_SIZE = Limits(header_bytes=1 << 31)
@@ -32,13 +30,15 @@ class Snapshots:
     def note(self, session: Session, job: Job, done: Done, buffers: list[Any], now: float) -> None:
         """Keeps what a put has brought or a fetch has taken, and remembers that something ran."""
         request, moved = job.request, done.moved
+        if isinstance(request, Snapshot) and not done.ok:
+            session.snapshots.taken.clear()
         if moved is not None and done.ok and isinstance(request, Alloc):
             for holding in done.changes.arrays if done.changes else ():
                 self._copies.copied(session.id, holding.handle, moved, request=request.id, now=now)
         elif moved is not None and done.ok:
             put = request.array if isinstance(request, Put) else None
             data = buffers[0] if put is None else job.buffers[put.descriptor.buffer or 0]
-            self._copies.moved(session.id, moved, data, request=request.id, op=request.op, now=now)
+            self._copies.moved(session.id, moved, _own(data), request=request.id, op=request.op, now=now)
         elif isinstance(request, Run | Put | LoadRequest) or (isinstance(request, Alloc) and request.target):
             self._copies.changed(session.id)
             session.snapshots.runs += 1
@@ -58,52 +58,55 @@ class Snapshots:
         session.snapshots.runs = 0
         self._pool.tell(engine, Snap(key=key))
 
-    def ended(self, session: Session, done: Done, buffers: list[Any], now: float) -> None:
-        """A copy of the front's own has come, or could not be made."""
-        if done.ok:
-            self._keep(session, done.body, buffers, None, now)
+    def took(self, session: Session, request: RequestId | None, copied: Copied, buffers: list[Any], now: float) -> None:
+        """Some arrays of a snapshot have come; ``request`` None: one of the front's own."""
+        for moved, data in zip(copied.moved, buffers, strict=True):
+            copy = self._copies.moved(session.id, moved, data, request=request, op="snapshot", now=now)
+            session.snapshots.taken[moved.target] = copy
+
+    def ended(self, session: Session, now: float) -> None:
+        """A snapshot was made, or could not be."""
+        if isinstance(session.suspect, Snapping):
+            session.suspect = None
+        session.snapshots.taken.clear()
         session.snapshots.since = now
 
-    def answer(
-        self, session: Session, request: Snapshot, body: bytes, buffers: list[Any], now: float
-    ) -> SnapshotResult:
-        """The copy that a client asked for has come; what it is told."""
+    def answer(self, session: Session, request: Snapshot, body: bytes, now: float) -> SnapshotResult:
+        """The snapshot that a client asked for was made; what it is told."""
         plan = session.snapshots
         if request.every_seconds is not None:
             plan.every_seconds = request.every_seconds
         if request.every_runs is not None:
             plan.every_runs = request.every_runs
-        copied, skipped, nbytes = self._keep(session, body, buffers, request.id, now)
-        plan.runs, plan.since = 0, now
+        copied = []
+        nbytes = 0
+        skipped = unpack(body, (), _ANY_SIZE)
+        for target, copy in plan.taken.items():
+            name = name_of(session, target)
+            if copy is not None and self._copies.get(session.id, target) is copy:
+                copied.append(name)
+                nbytes += copy.nbytes
+            else:
+                skipped[name] = "the worker's memory for copies is too small for it: start it with a larger --copies"
+        plan.runs = 0
+        self.ended(session, now)
         return SnapshotResult(
-            copied=copied,
+            copied=tuple(sorted(copied)),
             skipped=skipped,
             nbytes=nbytes,
             every_seconds=plan.every_seconds,
             every_runs=plan.every_runs,
         )
 
-    def _keep(
-        self, session: Session, body: bytes, buffers: list[Any], request: RequestId | None, now: float
-    ) -> tuple[tuple[str, ...], dict[str, Any], int]:
-        told = unpack(body, buffers, _ANY_SIZE)
-        skipped = dict(told["skipped"])
-        taken = []
-        for plain, array in zip(told["moved"], told["arrays"], strict=True):
-            moved = structure(Moved, plain, "a snapshot")
-            self._copies.moved(session.id, moved, array.data, request=request, op="snapshot", now=now)
-            taken.append(moved)
-        kept = {copy.target for copy in self._copies.of(session.id)}
-        copied = []
-        nbytes = 0
-        for moved in taken:
-            name = name_of(session, moved.target)
-            if moved.target in kept:
-                copied.append(name)
-                nbytes += moved.piece.nbytes
-            else:
-                skipped[name] = "the worker's memory for copies is too small for it: start it with a larger --copies"
-        return tuple(sorted(copied)), skipped, nbytes
+    def died(self, session: Session) -> None:
+        """Its engine is gone: what runs until everything is there again is nothing that has to be copied."""
+        session.snapshots.taken.clear()
+        session.snapshots.runs = 0
+
+
+def _own(data: Any) -> Any:
+    """Small bytes came with others in one piece of ZeroMQ's memory, which would stay for them."""
+    return bytes(data) if memoryview(data).nbytes <= INLINE_BYTES else data
 
 
 def name_of(session: Session, target: Ref) -> str:
