@@ -111,6 +111,7 @@ def test_a_client_that_is_killed_is_followed_by_another(worker: RealWorker, sess
         (line,) = gpu.requests()
         assert (line.op, line.target, line.client, line.state) == ("run", "run sim.drive", "killed", "running")
         total, values = gpu.collect(line).result(PATIENCE)
+        assert len(gpu.requests()) == 0
     assert printed.text() == steps(150)
     assert printed.text().startswith("".join(seen))
     assert total == 150 * 149 // 2

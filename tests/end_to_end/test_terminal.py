@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from real_worker import RealWorker
+from real_worker import RawSession, RealWorker
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is the terminal of these tests")
 
@@ -238,3 +238,19 @@ def test_no_colour_means_none_and_history_is_kept(terminal: Terminal, worker: Re
     terminal.wait_for(">>> 6 * 7")
     terminal.press("Enter")
     terminal.wait_for("\n42\n")
+
+
+def test_whoever_joins_a_session_is_told_what_was_left_behind(terminal: Terminal, worker: RealWorker) -> None:
+    """In a line above the prompt; what was printed and what it gave is there from the start."""
+    with RawSession(worker.address, session="left") as session:
+        session.compile("def f():\n    print('said before')\n    return 6 * 7\n", "u")
+        request = session.start("f", id="long-1", events=True)
+        session.answer(request)
+    terminal.start(worker.address, "--session", "left")
+    terminal.wait_for("2 answers wait to be collected: see :requests and :collect")
+    terminal.type(":collect long-1")
+    screen = terminal.wait_for("\n42")
+    assert "said before" in screen
+    terminal.type(":requests")
+    listed = terminal.wait_for("compile u").split(":requests")[-1]
+    assert "long-1" not in listed

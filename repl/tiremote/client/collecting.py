@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tiremote.client.directory import Directory
@@ -50,10 +51,7 @@ def list_requests(directory: Directory) -> RequestsResult:
     exchange = directory.exchange
 
     def without_delivered(result: RequestsResult) -> RequestsResult:
-        # On the session's thread: what the worker has been told meanwhile, it left out itself.
-        had = set(exchange.delivered)
-        kept = tuple(line for line in result.requests if line.request not in had)
-        return RequestsResult(requests=kept, omitted=result.omitted)
+        return replace(result, requests=exchange.without_delivered(result))
 
     return exchange.wait(exchange.submit(Requests(id=""), RequestsResult, without_delivered))
 

@@ -7,7 +7,7 @@ import logging
 import secrets
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from itertools import count
@@ -32,7 +32,14 @@ from tiremote.protocol.messages import (
     RequestId,
 )
 from tiremote.protocol.receipts import Timing
-from tiremote.protocol.results import CancelResult, CleanupResult, HelloResult, InterruptResult, Limits
+from tiremote.protocol.results import (
+    CancelResult,
+    CleanupResult,
+    HelloResult,
+    InterruptResult,
+    Limits,
+    RequestLine,
+)
 from tiremote.protocol.structures import structure
 from tiremote.protocol.values import Handle
 
@@ -136,6 +143,8 @@ class Exchange:
         self._prefix = secrets.token_hex(3)
         self._numbers = count(1)
         self._under_way: dict[RequestId, RequestFuture[Any]] = {}
+        #: Requests to collect: whose request each is after, as far as that was said, under which id.
+        self._collected: dict[RequestId, tuple[RequestId, int | None]] = {}
         link.on_pass = self.release_dropped
 
     @property
@@ -213,8 +222,22 @@ class Exchange:
     def collect(self, request: Collect, then: Callable[[Ok], T], *, expects: int = 0) -> RequestFuture[T]:
         """Waits for a request that another client sent, or this one before; ``then`` types its answer."""
         pending, future = self._made(request, then, expects=expects)
+        self._collected[future.request_id] = (request.request, request.seat)
         self._post(pending)
         return future
+
+    def without_delivered(self, lines: Iterable[RequestLine]) -> tuple[RequestLine, ...]:
+        """Those whose answers did not come to this client, whatever the worker knows of that.
+
+        On the session's thread: what the worker has been told meanwhile, it left out itself.
+        """
+        delivered = set(self._link.delivered)
+        collected = {self._collected[each] for each in delivered if each in self._collected}
+        return tuple(
+            line
+            for line in lines
+            if line.request not in delivered and collected.isdisjoint([(line.request, None), (line.request, line.seat)])
+        )
 
     @property
     def delivered(self) -> tuple[RequestId, ...]:

@@ -14,6 +14,7 @@ from tiremote.client import RemoteArray, Session
 from tiremote.protocol.dtypes import name_of
 from tiremote.protocol.errors import TiremoteError
 from tiremote.repl.cells import Command
+from tiremote.repl.collecting import Collecting, NotCollected, requests_text
 from tiremote.repl.evaluate import Evaluator
 from tiremote.repl.render import is_lost, kind_of, preview, size_text, table
 from tiremote.repl.status_text import status_text
@@ -53,6 +54,21 @@ ABOUT = {
     ),
     "cleanup": ("NAME|all", "drops a kernel, an array, or everything", "Its memory on the worker comes back."),
     "status": ("", "the worker and this session", ""),
+    "requests": (
+        "",
+        "what runs, waits, or was answered to nobody",
+        """\
+Of all clients of this session, also of programs that were killed or have left.
+:collect takes one up.""",
+    ),
+    "collect": (
+        "ID",
+        "output and result of a request of before",
+        """\
+What it printed comes from the start, then what it gives, which is _ afterwards:
+of a call that gives nothing the arrays that it wrote to, by their position.
+Ctrl-C ends the wait alone; the request goes on.""",
+    ),
     "reconnect": (
         "",
         "a new session, after the worker was gone",
@@ -78,6 +94,7 @@ class Commands:
     def __init__(self, evaluator: Evaluator, show: Callable[[str], None]) -> None:
         self._evaluator = evaluator
         self._show = show
+        self._collecting = Collecting()
         self._table: dict[str, Callable[[str], None]] = {
             "help": lambda rest: show(help_text(rest)),
             "kernels": lambda _: self._kernels(),
@@ -85,6 +102,8 @@ class Commands:
             "fetch": self._fetch,
             "cleanup": self._cleanup,
             "status": lambda _: show(status_text(self._gpu.status(), self._gpu.address)),
+            "requests": lambda _: show(requests_text(self._gpu.requests())),
+            "collect": self._collect,
             "reconnect": lambda _: self._reconnect(),
             "quit": self._quit,
         }
@@ -184,6 +203,18 @@ class Commands:
         result = self._gpu.cleanup(chosen)
         self._evaluator.forget_unit(chosen)
         self._show(f"dropped {chosen}, {size_text(result.nbytes)} came back")
+
+    def _collect(self, request: str) -> None:
+        if not request:
+            raise CommandError("say which request: :collect ID; :requests lists them")
+        try:
+            value = self._collecting.collect(self._gpu, request)
+        except NotCollected as error:
+            raise CommandError(str(error)) from None
+        if value is None:
+            self._show(f"{request} is done")
+        else:
+            self._evaluator.show_value(value)
 
     def _reconnect(self) -> None:
         try:

@@ -106,6 +106,11 @@ class Evaluator:
         for name in unplaced(self._layout):
             self._show(f"{name} waits for its place: ti.root.dense(ti.i, n).place({name})")
 
+    def show_value(self, value: Any) -> None:
+        """Shows the value, which is ``_`` from now on."""
+        self.names.values["_"] = value
+        self._display(value)
+
     def reconnect(self) -> None:
         """Opens another session in place of one that is gone, and loads there what this prompt has defined.
 
@@ -249,8 +254,7 @@ class Evaluator:
         if isinstance(node, ast.Expr) and shows:
             value = eval(compile(ast.Expression(node.value), file, "eval", self._flags, True), values)
             if value is not None:
-                values["_"] = value
-                self._display(value)
+                self.show_value(value)
             return
         before = {name for name in bound_names(statement.source) if self.names.remote_unit(name) is not None}
         exec(compile(ast.Module([node], []), file, "exec", self._flags, True), values)

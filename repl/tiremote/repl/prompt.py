@@ -25,6 +25,7 @@ from pygments.lexers.python import PythonLexer
 
 from tiremote.client import Session
 from tiremote.repl.cells import is_complete
+from tiremote.repl.collecting import left_behind
 from tiremote.repl.commands import Quit
 from tiremote.repl.render import Style, wrapped
 from tiremote.repl.shell import Shell, emit, leave
@@ -40,6 +41,8 @@ def run_prompt(gpu: Session, *, url: str | None, session: str | None) -> None:
     where = "a local worker" if url is None else gpu.address
     again = ", rejoined" if gpu.info.rejoined else ""
     _say(f"{where}: {engine_text(gpu.info.engine)}; session {gpu.name}{again}")
+    if gpu.info.rejoined and (left := left_behind(gpu.requests())):
+        _say(left)
     _say("Type Taichi and Python. :help tells more, Ctrl-D leaves.")
     status = 0
     try:
