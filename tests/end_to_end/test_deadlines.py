@@ -17,12 +17,12 @@ from tiremote.protocol.results import Running
 #: More seconds than anything here takes.
 LONG = 600.0
 
-#: ``unrolled(800)`` compiles for more than a second and runs in microseconds.
+#: ``unrolled(600)`` compiles for more than a second and runs in microseconds.
 TEXT = """
 @ti.kernel
 def unrolled(x: ti.types.ndarray(), n: ti.template()):
     for i in ti.static(range(n)):
-        x[0] += ti.sin(x[0] * (i + FRESH))
+        x[0] += x[0] * (i + FRESH)
 
 @ti.kernel
 def spin() -> ti.i32:
@@ -39,8 +39,8 @@ def drive(x, *sizes):
     return len(sizes)
 
 def drive_both(x, y):
-    unrolled(x, 400)
-    unrolled(y, 400)
+    unrolled(x, 300)
+    unrolled(y, 300)
     return "both"
 
 def loop(x):
@@ -92,13 +92,13 @@ def test_a_long_compile_is_no_harm_to_a_short_deadline(own: Session) -> None:
     """The run's own limit counts neither the compile nor the machine code that the first launch makes."""
     x = own.array(np.zeros(1, np.float32))
     generation = own.status().session.generation
-    future = own["k"].unrolled.with_options(deadline=0.5, compile_deadline=LONG).submit(x, 800)
+    future = own["k"].unrolled.with_options(deadline=0.5, compile_deadline=LONG).submit(x, 600)
     future.result(LONG)
     assert future.timing is not None
     assert future.timing.compile > 0.5
     assert future.timing.launch < future.timing.compile
     assert own.status().session.generation == generation
-    again = own["k"].unrolled.with_options(deadline=0.5, compile_deadline=LONG).submit(x, 800)
+    again = own["k"].unrolled.with_options(deadline=0.5, compile_deadline=LONG).submit(x, 600)
     again.result(LONG)
     assert again.timing is not None
     assert again.timing.compile == 0
@@ -117,7 +117,7 @@ def test_an_endless_kernel_is_stopped_by_the_deadline(own: Session) -> None:
 
 def test_a_function_that_compiles_in_the_middle_has_a_short_deadline(own: Session) -> None:
     """Each new kernel, and the same one for new types of arguments, counts as compiling."""
-    x, y = own.array(np.zeros(1, np.float32)), own.array(np.zeros(1, np.float64))
+    x, y = own.array(np.zeros(1, np.float32)), own.array(np.zeros(1, np.int32))
     future = own["k"].drive_both.with_options(deadline=0.5, compile_deadline=LONG).submit(x, y)
     assert future.result(LONG) == "both"
     assert future.timing is not None
@@ -136,11 +136,11 @@ def test_a_compile_in_the_middle_of_a_function_is_stopped(own: Session) -> None:
 
 def test_an_endless_function_is_stopped_by_the_deadline_and_keeps_all(own: Session) -> None:
     """Python code stops between two steps, so the engine and its arrays stay."""
-    x = own.array(np.ones(1, np.float32))
+    x = own.array(np.zeros(1, np.float32))
     with pytest.raises(DeadlineExceeded) as caught:
         own["k"].loop.with_options(deadline=0.4, compile_deadline=LONG)(x)
     assert (caught.value.phase, caught.value.lost) == ("run", ())
-    assert np.isfinite(x.to_numpy()).all()
+    assert x.to_numpy().tolist() == [0]
     works(own)
 
 

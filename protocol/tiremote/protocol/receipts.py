@@ -110,7 +110,7 @@ class Timing:
     """Where the time of a request went, in seconds.
 
     ``compile`` is a load as a whole, or all that a call compiled. ``launch`` is the rest of a call, with the wait for
-    the device and with the machine code that Taichi makes in a kernel's first launch.
+    the device and, where that cannot be told apart, the machine code that a kernel's first launch makes.
     """
 
     queue: float = 0.0

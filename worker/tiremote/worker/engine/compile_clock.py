@@ -25,6 +25,8 @@ class CompileClock:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._thread = threading.get_ident()
+        self._since: float | None = None
+        self._spare: float | None = None
         self.tell: Tell | None = None
         self.restart()
 
@@ -35,32 +37,39 @@ class CompileClock:
 
     @contextmanager
     def compiling(self) -> Iterator[None]:
-        """While it lasts, Taichi compiles."""
-        if threading.get_ident() != self._thread:
-            yield
-            return
-        since = self._clock()
-        self._say(since, None)
+        """While it lasts, or until `stop`, Taichi compiles."""
+        self._start(None)
         try:
             yield
         finally:
-            self.compiled += self._clock() - since
-            self._say(None, None)
+            self.stop()
 
     @contextmanager
     def launching_first(self, spare: float) -> Iterator[None]:
-        """While it lasts, Taichi makes machine code, for ``spare`` seconds at most, and then runs it."""
-        if threading.get_ident() != self._thread:
-            yield
-            return
-        since = self._clock()
-        self._say(since, spare)
+        """While it lasts, or until `stop`, Taichi makes machine code, for ``spare`` seconds at most, and runs it."""
+        self._start(spare)
         try:
             yield
         finally:
-            self.spared += min(self._clock() - since, spare)
-            self._say(None, None)
+            self.stop()
 
-    def _say(self, since: float | None, spare: float | None) -> None:
+    def _start(self, spare: float | None) -> None:
+        if threading.get_ident() == self._thread:
+            self._since, self._spare = self._clock(), spare
+            self._say()
+
+    def stop(self) -> None:
+        """Ends what is counted now, if anything is."""
+        if self._since is None or threading.get_ident() != self._thread:
+            return
+        seconds = self._clock() - self._since
+        if self._spare is None:
+            self.compiled += seconds
+        else:
+            self.spared += min(seconds, self._spare)
+        self._since = self._spare = None
+        self._say()
+
+    def _say(self) -> None:
         if self.tell is not None:
-            self.tell(compiled=self.compiled, spared=self.spared, since=since, spare=spare)
+            self.tell(compiled=self.compiled, spared=self.spared, since=self._since, spare=self._spare)

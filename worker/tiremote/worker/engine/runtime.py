@@ -75,7 +75,8 @@ class TaichiRuntime(ArrayRuntime):
             self.tm: Any = importlib.import_module(f"{name}.math")
         self.impl: Any = self.lang("impl")
         self.core: Any = importlib.import_module(f"{name}._lib").core
-        self.compile_clock = compile_hooks.install(self.lang("kernel_impl"), self.impl)
+        ndarray = self.lang("_ndarray").Ndarray
+        self.compile_clock = compile_hooks.install(self.lang("kernel_impl"), self.impl, self.ti.cpu, ndarray)
         context = self.lang("ast.ast_transformer_utils").ASTTransformerContext
         source_hooks.install(self.lang("kernel_impl"), self.impl, context)
         self.trees = SNodeTrees(self)
