@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,8 @@ ADD_BASE = Definition(
 )
 HOLDING = ArrayHolding(handle=HANDLE, label="x", nbytes=40, made_by=3)
 UNIT = UnitHolding(unit="kernel_0", version=1, definitions=(ADD_BASE,), source_bytes=len(SOURCE), loaded_by=2)
+USED_HOLDING = replace(HOLDING, owner="me@laptop", unused=2.5)
+USED_UNIT = replace(UNIT, version=3, nbytes=400, sizes={"x": 400}, held=(1,), owner="me@laptop", unused=0.5)
 
 REQUESTS: list[tuple[str, Request]] = [
     ("hello for a private session with the worker's own options", Hello(id=1)),
@@ -187,7 +190,8 @@ REQUESTS: list[tuple[str, Request]] = [
 SESSION_STATUS = SessionStatus(
     session="lab", state="busy", generation=1, clients=2, queued=1,
     running=Running(request=10, op="run", target="add_base", seconds=1.5, client="me@laptop"),
-    units=1, arrays=1, array_bytes=40, engine_pid=4711, engine_memory=1 << 30, engine=ENGINE,
+    units=1, unit_bytes=400, held_versions=1, arrays=1, array_bytes=40, copies_bytes=552, snode_trees=2,
+    engine_pid=4711, engine_memory=1 << 30, device_free=100 << 30, device_total=139 << 30, engine=ENGINE,
 )  # fmt: skip
 
 REPLIES: list[tuple[str, Reply]] = [
@@ -207,7 +211,8 @@ REPLIES: list[tuple[str, Reply]] = [
     ),
     (
         "describe",
-        Ok(id=5, result=Description(session="lab", generation=1, newest="kernel_0", units=(UNIT,), arrays=(HOLDING,),
+        Ok(id=5, result=Description(session="lab", generation=1, newest="kernel_0", units=(USED_UNIT,),
+                                    arrays=(USED_HOLDING,),
                                     nbytes=40)),
     ),
     ("interrupt", Ok(id=6, result=InterruptResult(stopped=9))),

@@ -147,13 +147,23 @@ class Summary:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnitHolding:
-    """A loaded unit, as ``describe`` lists it."""
+    """A loaded unit, as ``describe`` lists it.
+
+    ``sizes`` maps its names of arrays, and of what arrays are behind, to the bytes of those, gradients included;
+    ``nbytes`` is their sum. ``held`` are replaced versions that somebody holds still. ``owner`` is what the client is
+    called that loaded it, ``unused`` the seconds since a request named it.
+    """
 
     unit: str
     version: int
     definitions: tuple[Definition, ...] = ()
     source_bytes: int = 0
     loaded_by: str | int | None = None
+    nbytes: int = 0
+    sizes: dict[str, Any] = field(default_factory=dict)
+    held: tuple[int, ...] = ()
+    owner: str | None = None
+    unused: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,7 +172,8 @@ class ArrayHolding:
 
     ``label`` is the client's name for it. ``nbytes`` is 0 for objects. ``place`` is the name in a unit that leads to
     the same thing, where one does. ``as_of`` is the request after which it held what was put back into it when an
-    engine was lost; None where that never was so.
+    engine was lost; None where that never was so. ``owner`` is what the client is called that made it, ``unused`` the
+    seconds since a request named its handle.
     """
 
     handle: Handle
@@ -171,6 +182,8 @@ class ArrayHolding:
     made_by: str | int | None = None
     place: Name | None = None
     as_of: str | int | None = None
+    owner: str | None = None
+    unused: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

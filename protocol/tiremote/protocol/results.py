@@ -10,6 +10,9 @@ from tiremote.protocol.messages import RequestId
 from tiremote.protocol.receipts import ArrayHolding, Receipt, Summary, UnitVersion
 from tiremote.protocol.values import Handle, WireArray
 
+#: Fields that were declared together share a tree. Taichi holds so many: the next one is refused.
+MAX_SNODE_TREES = 512
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
@@ -73,7 +76,14 @@ class Running:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionStatus:
-    """``state`` is ``starting``, ``idle``, ``busy`` or ``stopping``; memory in bytes; ``generation`` counts engines."""
+    """``state`` is ``starting``, ``idle``, ``busy`` or ``stopping``; memory in bytes; ``generation`` counts engines.
+
+    ``array_bytes`` is what is kept under handles, ``unit_bytes`` what lies behind the names of units; an array may be
+    both. ``host_bytes`` of them are in NumPy arrays, and copies to be put back after a crash take ``copies_bytes``.
+    ``held_versions`` counts replaced versions of units that somebody holds still. ``engine_memory`` is its process's
+    resident memory, ``device_free`` and ``device_total`` are the GPU's, as of the last request; None where there is
+    none, or it cannot be asked.
+    """
 
     session: str
     state: str
@@ -82,10 +92,18 @@ class SessionStatus:
     queued: int
     running: Running | None = None
     units: int = 0
+    unit_bytes: int = 0
+    held_versions: int = 0
     arrays: int = 0
     array_bytes: int = 0
+    host_bytes: int = 0
+    copies_bytes: int = 0
+    snode_trees: int = 0
+    snode_trees_limit: int = MAX_SNODE_TREES
     engine_pid: int | None = None
     engine_memory: int | None = None
+    device_free: int | None = None
+    device_total: int | None = None
     engine: EngineInfo | None = None
 
 

@@ -13,11 +13,12 @@ import numpy as np
 from tiremote.client import RemoteArray, Session
 from tiremote.protocol.dtypes import name_of
 from tiremote.protocol.errors import TiremoteError
+from tiremote.protocol.receipts import ArrayHolding, UnitHolding
 from tiremote.repl.cells import Command
 from tiremote.repl.collecting import Collecting, NotCollected, requests_text
 from tiremote.repl.evaluate import Evaluator
 from tiremote.repl.render import is_lost, kind_of, preview, size_text, table
-from tiremote.repl.status_text import status_text
+from tiremote.repl.status_text import duration, status_text
 
 HELP = """\
 Type Taichi and Python; an empty line ends a block:
@@ -133,10 +134,13 @@ class Commands:
         self._show(table(rows) if len(rows) > 1 else "No kernel is loaded: type one.")
 
     def _arrays(self) -> None:
-        rows = [("name", "kind", "dtype", "shape", "size", "place")]
+        rows = [("name", "kind", "dtype", "shape", "size", "place", "made by", "last used")]
         named = set()
-        held = self._gpu.describe().arrays
+        description = self._gpu.describe()
+        held = description.arrays
         ids = {holding.handle.id for holding in held}
+        use = {holding.handle.id: _use(holding) for holding in held}
+        units = {holding.unit: _use(holding) for holding in description.units}
         for name, array in self._evaluator.names.arrays():
             try:
                 # Not its handle: a look must not keep a field when its unit goes.
@@ -145,14 +149,16 @@ class Commands:
                 place = f"({error.message})"
             named.add(place)
             shape = str(array.shape) + (f" of {array.element_shape}" if array.element_shape else "")
-            rows.append((name, kind_of(array), name_of(array.dtype), shape, size_text(array.nbytes), place))
+            row = (name, kind_of(array), name_of(array.dtype), shape, size_text(array.nbytes), place)
+            rows.append((*row, *(use.get(place) or units.get(place.partition(".")[0], ("", "")))))
         for holding in held:
             if holding.handle.id not in named:
                 meta = holding.handle.meta
                 shape = str(tuple(meta.get("shape", ())))
                 label = f"({holding.label})" if holding.label else "(no name here)"
                 size = size_text(holding.nbytes)
-                rows.append((label, holding.handle.kind, str(meta.get("dtype", "")), shape, size, holding.handle.id))
+                row = (label, holding.handle.kind, str(meta.get("dtype", "")), shape, size, holding.handle.id)
+                rows.append((*row, *use[holding.handle.id]))
         self._show(table(rows) if len(rows) > 1 else "There is no array: x = ti.ndarray(ti.f32, shape=10) makes one.")
 
     def _fetch(self, rest: str) -> None:
@@ -263,6 +269,11 @@ def _index(node: ast.expr) -> Any:
     if value is not ... and type(value) is not int:
         raise ValueError
     return value
+
+
+def _use(holding: ArrayHolding | UnitHolding) -> tuple[str, str]:
+    """Who made it, and when it was used last."""
+    return holding.owner or "", "" if holding.unused is None else f"{duration(holding.unused)} ago"
 
 
 def _nearest(name: str, names: Any, prefix: str = "") -> str:

@@ -57,13 +57,34 @@ def _session_rows(session: SessionStatus) -> list[tuple[str, str]]:
     state = session.state
     if session.running is not None:
         state = _running_text(session.running)
-    arrays = f"{_count(session.arrays, 'array')} of {size_text(session.array_bytes)}"
-    memory = "" if session.engine_memory is None else f", its engine uses {size_text(session.engine_memory)}"
     return [
         ("session", f"{session.session}, {_count(session.clients, 'client')}, engine {session.generation}"),
         ("runs", f"{state}, {session.queued:,} queued"),
-        ("holds", f"{_count(session.units, 'unit')}, {arrays}{memory}"),
+        ("holds", _holds_text(session)),
+        ("memory", _memory_text(session)),
     ]
+
+
+def _holds_text(session: SessionStatus) -> str:
+    behind = f" with {size_text(session.unit_bytes)}" if session.unit_bytes else ""
+    parts = [
+        f"{_count(session.units, 'unit')}{behind}",
+        f"{_count(session.arrays, 'array')} of {size_text(session.array_bytes)}",
+    ]
+    if session.copies_bytes:
+        parts.append(f"copies of {size_text(session.copies_bytes)}")
+    if session.held_versions:
+        parts.append(f"{_count(session.held_versions, 'replaced version')} that somebody holds still")
+    return ", ".join(parts)
+
+
+def _memory_text(session: SessionStatus) -> str:
+    parts = [f"{session.snode_trees} of {session.snode_trees_limit} SNode trees"]
+    if session.engine_memory is not None:
+        parts.append(f"its engine uses {size_text(session.engine_memory)}")
+    if session.device_free is not None and session.device_total is not None:
+        parts.append(f"the GPU has {size_text(session.device_free)} of {size_text(session.device_total)} free")
+    return ", ".join(parts)
 
 
 def _count(number: int, what: str) -> str:

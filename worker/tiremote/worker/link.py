@@ -24,6 +24,7 @@ from tiremote.protocol.results import EngineInfo, Limits
 from tiremote.protocol.structures import structure
 from tiremote.protocol.values import Ref
 from tiremote.worker.host_copy import Moved, Piece
+from tiremote.worker.ledger import Ledger
 from tiremote.worker.segments import make_segment, map_segment
 
 #: Below this a copy through the socket is cheaper than a segment's four system calls.
@@ -145,6 +146,8 @@ class Done:
     launch: float = 0.0
     changes: Changes | None = None
     moved: Moved | None = None
+    #: Where it is another than the one before.
+    ledger: Ledger | None = None
     poisoned: str | None = None
     fault: str | None = None
 

@@ -12,6 +12,7 @@ import psutil
 from tiremote.protocol.dtypes import dtype_of, name_of
 from tiremote.protocol.errors import KernelArgumentError, OutOfMemory, Refused, UnsupportedType
 from tiremote.protocol.receipts import Summary
+from tiremote.protocol.results import MAX_SNODE_TREES
 from tiremote.worker.engine.casting import fitted
 from tiremote.worker.engine.converters import MAX_ELEMENTS
 from tiremote.worker.engine.copy_kernels import CopyKernels, copy_kernels
@@ -22,7 +23,6 @@ from tiremote.worker.engine.regions import parse_flat, parse_region
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.engine.scalars import Mismatch, scalar_taker
 from tiremote.worker.engine.signature import ArrayMeta
-from tiremote.worker.engine.snode_trees import MAX_SNODE_TREES
 from tiremote.worker.engine.storage import DeviceStorage, HostStorage, KernelStorage, Storage
 from tiremote.worker.engine.summaries import summarized
 
@@ -131,7 +131,7 @@ class Arrays:
     def _check_memory(self, requested: int) -> None:
         where, available = "host", self._available()
         if self._driver is not None:
-            where, available = "device", self._driver.free_memory()
+            where, available = "device", self._driver.memory()[0]
         if requested > available:
             raise OutOfMemory(
                 f"{requested:,} bytes were asked for, but only {available:,} of the {where}'s memory are free: "
@@ -139,6 +139,10 @@ class Arrays:
                 requested=requested,
                 available=available,
             )
+
+    def device_memory(self) -> tuple[int, int] | None:
+        """Free bytes of the GPU, and all that it has; None where it cannot be asked."""
+        return None if self._driver is None else self._driver.memory()
 
     def release(self) -> None:
         """Gives the memory of arrays back that nobody refers to any more.

@@ -51,12 +51,12 @@ class CudaDriver:
                     )
                 )
 
-    def free_memory(self) -> int:
-        """Free bytes of the first GPU."""
+    def memory(self) -> tuple[int, int]:
+        """Free bytes of the first GPU, and all that it has."""
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         with self._pushed(self._primary_context()):
             self._check(self._cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)))
-        return free.value
+        return free.value, total.value
 
     @contextmanager
     def _context(self, address: int) -> Iterator[None]:

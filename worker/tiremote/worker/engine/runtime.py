@@ -186,7 +186,7 @@ class TaichiRuntime(ArrayRuntime):
         return self.ti.FieldsBuilder
 
     def snode_tree_count(self) -> int:
-        """How many SNode trees exist; `MAX_SNODE_TREES` (in `snode_trees`) is the most there can be."""
+        """How many SNode trees exist; `MAX_SNODE_TREES` is the most there can be."""
         return self.trees.count()
 
     def has_unplaced_fields(self) -> bool:

@@ -14,6 +14,7 @@ from tiremote.protocol.messages import Alloc, Cleanup, Compile, CompileAll, Engi
 from tiremote.protocol.receipts import ArrayHolding, Receipt, UnitHolding
 from tiremote.protocol.results import ArrayResult, CleanupResult, CompileAllResult, FetchResult, Limits, RunResult
 from tiremote.protocol.values import Handle, Name, Ref, WireArray
+from tiremote.worker.engine.accounts import Accounts
 from tiremote.worker.engine.arguments import bind, bind_function
 from tiremote.worker.engine.arrays import Arrays
 from tiremote.worker.engine.holdings import Holdings
@@ -23,6 +24,7 @@ from tiremote.worker.engine.results import Kept, to_plain
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.engine.unit import LoadedUnit
 from tiremote.worker.host_copy import Moved
+from tiremote.worker.ledger import Ledger
 from tiremote.worker.link import Changes, PutBack
 
 
@@ -48,6 +50,7 @@ class Service:
         self._holdings = Holdings(session, generation)
         self._copies = HostCopies(runtime, self._arrays, self._loader, self._holdings)
         self._take_snapshot = functools.partial(self._copies.snapshot, snapshot_bytes, send_copies)
+        self._accounts = Accounts(runtime, self._loader, self._arrays, self._holdings)
         #: What was told of each unit last.
         self._loaded: dict[str, UnitHolding] = {}
         self._ops: dict[type[EngineRequest], Callable[[Any], Any]] = {
@@ -116,6 +119,10 @@ class Service:
             dropped=tuple(self._dropped),
             reset=tuple(self._reset),
         )
+
+    def ledger(self) -> Ledger | None:
+        """What there is now, None where that was told before."""
+        return self._accounts.ledger(changed=bool(self._units or self._dropped_units or self._new or self._dropped))
 
     # ------------------------------------------------------------ code
 

@@ -13,12 +13,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tiremote.protocol.errors import Refused
+from tiremote.protocol.results import MAX_SNODE_TREES
 
 if TYPE_CHECKING:
     from tiremote.worker.engine.runtime import TaichiRuntime
-
-#: The highest number that Taichi can hold: the next one ends the process (SIGSEGV).
-MAX_SNODE_TREES = 512
 
 
 @dataclass(slots=True)

@@ -87,6 +87,11 @@ def withdraw(file: str) -> None:
     linecache.cache.pop(file, None)
 
 
+def living_texts() -> list[Source]:
+    """Every text that somebody can still call a function of."""
+    return list(_by_file.values())
+
+
 def source_of(file: str) -> Source | None:
     """The text of a file name that `Source.publish` made known."""
     return _by_file.get(file)

@@ -29,6 +29,7 @@ def apply(session: Session, changes: Changes, job: Job, history: int, copies: Co
     for array in changes.arrays:
         session.arrays[array.handle.id] = array
     session.newest = next(reversed(session.units), None)
+    session.usage.made(changes, job.request.id, job.seat.client, job.received)
 
 
 def _hold(session: Session, holding: UnitHolding, job: Job, history: int) -> None:

@@ -288,14 +288,14 @@ class Front:
         )
 
     def _session_status(self, session: Session, now: float) -> SessionStatus:
-        begun = self.scheduler.begun(session)
-        return session_status(session, begun, now, self._settings.attached, self._memory_of)
+        begun, copies = self.scheduler.begun(session), self.scheduler.copies.nbytes_of(session.id)
+        return session_status(session, begun, now, self._settings.attached, self._memory_of, copies)
 
     def _session_line(self, session: Session, now: float) -> SessionLine:
         return session_line(session, self._session_status(session, now), now)
 
-    def _describe(self, _request: Describe, seat: Seat, _now: float) -> Description:
-        return description(seat.session)
+    def _describe(self, _request: Describe, seat: Seat, now: float) -> Description:
+        return description(seat.session, self.scheduler.begun(seat.session), now)
 
     def _history(self, request: History, seat: Seat, _now: float) -> HistoryResult:
         return history(request, seat.session)

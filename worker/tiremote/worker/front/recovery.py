@@ -17,6 +17,7 @@ from tiremote.worker.front.pool import EnginePool
 from tiremote.worker.front.refill import Refill
 from tiremote.worker.front.sessions import Engine, Job, Loading, Mourning, Refilling, Session, Snapping, Word
 from tiremote.worker.front.snapshots import name_of
+from tiremote.worker.ledger import Ledger
 from tiremote.worker.link import Done, Load
 
 _log = logging.getLogger(__name__)
@@ -93,6 +94,7 @@ class Recovery:
         """Nothing is held any more; what was is to be put back into the next engine."""
         session.stock.update(session.arrays)
         session.arrays.clear()
+        session.ledger = Ledger()
         self._copies.changed(session.id)
 
     def on_death(self, engine: Engine, session: Session, how: str) -> None:

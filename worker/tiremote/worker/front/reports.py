@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from tiremote.protocol.receipts import Description
+from tiremote.protocol.receipts import ArrayHolding, Description, UnitHolding
 from tiremote.protocol.results import Running, SessionLine, SessionStatus
 from tiremote.worker.front.deadlines import is_compiling
 from tiremote.worker.front.sessions import Job, Session, describe
 
 
 def session_status(
-    session: Session, job: Job | None, now: float, attached: float, memory_of: Callable[[int], int | None]
+    session: Session,
+    job: Job | None,
+    now: float,
+    attached: float,
+    memory_of: Callable[[int], int | None],
+    copies_bytes: int,
 ) -> SessionStatus:
     """How a session is. ``job`` is what its engine has begun; clients heard of for ``attached`` seconds count."""
-    engine = session.engine
+    engine, ledger = session.engine, session.ledger
     running = None
     state = "starting"
     if engine is not None and engine.state == "serving":
@@ -38,10 +44,17 @@ def session_status(
         queued=len(session.queue) + waiting,
         running=running,
         units=len(session.units),
+        unit_bytes=ledger.unit_bytes(),
+        held_versions=sum(map(len, ledger.held.values())),
         arrays=len(session.arrays),
         array_bytes=session.array_bytes(),
+        host_bytes=ledger.host_bytes,
+        copies_bytes=copies_bytes,
+        snode_trees=ledger.snode_trees,
         engine_pid=engine.pid if engine else None,
         engine_memory=memory_of(engine.pid) if engine and engine.pid else None,
+        device_free=ledger.device_free,
+        device_total=ledger.device_total,
         engine=engine.info if engine else None,
     )
 
@@ -61,13 +74,33 @@ def session_line(session: Session, status: SessionStatus, now: float) -> Session
     )
 
 
-def description(session: Session) -> Description:
-    """What a session holds."""
+def description(session: Session, job: Job | None, now: float) -> Description:
+    """What a session holds. ``job`` is what its engine has begun: what that names is used now."""
+    if job is not None:
+        session.usage.note(job.request, session.newest, now)
     return Description(
         session=session.name or session.id,
         generation=session.generation,
         newest=session.newest,
-        units=tuple(unit.holding for unit in session.units.values()),
-        arrays=tuple(session.arrays.values()),
+        units=tuple(_unit(session, unit.holding, now) for unit in session.units.values()),
+        arrays=tuple(_array(session, holding, now) for holding in session.arrays.values()),
         nbytes=session.array_bytes(),
     )
+
+
+def _unit(session: Session, holding: UnitHolding, now: float) -> UnitHolding:
+    use = session.usage.units.get(holding.unit)
+    sizes = session.ledger.units.get(holding.unit, {})
+    return replace(
+        holding,
+        nbytes=sum(sizes.values()),
+        sizes=dict(sizes),
+        held=session.ledger.held.get(holding.unit, ()),
+        owner=None if use is None else use.owner,
+        unused=None if use is None else now - use.at,
+    )
+
+
+def _array(session: Session, holding: ArrayHolding, now: float) -> ArrayHolding:
+    use = session.usage.arrays.get(holding.handle.id)
+    return holding if use is None else replace(holding, owner=use.owner, unused=now - use.at)

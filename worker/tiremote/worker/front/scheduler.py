@@ -242,6 +242,7 @@ class Scheduler:
             engine.fate = done.poisoned
             self.pool.kill(engine)
             return
+        session.ledger = done.ledger or session.ledger
         chore = engine.chores.pop(done.key, None)
         if chore is not None:
             self._on_chore(engine, session, chore, done, now)
@@ -256,6 +257,7 @@ class Scheduler:
             engine.inflight[0].started = now
         if done.changes is not None:
             apply(session, done.changes, job, self._settings.history, self.copies)
+        session.usage.note(job.request, session.newest, now)
         self._snapshots.note(session, job, done, buffers, now)
         timing = Timing(
             queue=(job.started or now) - job.received,

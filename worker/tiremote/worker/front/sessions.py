@@ -17,6 +17,8 @@ from tiremote.worker.front.history import UnitHistory
 from tiremote.worker.front.output import Output
 from tiremote.worker.front.record import Record
 from tiremote.worker.front.routes import Listener, Route
+from tiremote.worker.front.usage import Usage
+from tiremote.worker.ledger import Ledger
 from tiremote.worker.link import Compiling
 
 
@@ -206,6 +208,8 @@ class Session:
     units: OrderedDict[str, Unit] = field(default_factory=OrderedDict)
     newest: str | None = None
     arrays: dict[str, ArrayHolding] = field(default_factory=dict)
+    ledger: Ledger = field(default_factory=Ledger)
+    usage: Usage = field(default_factory=Usage)
     #: By the tokens of clients that have not heard yet that an engine was lost.
     unsaid: dict[str, Word] = field(default_factory=dict)
     #: What was kept under handles when the engine was lost, until it is put back or found to be gone.
