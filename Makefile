@@ -5,17 +5,21 @@ VENV ?= .venv
 # Which Taichi backend the tests run on: cpu, cuda, vulkan, metal.
 TIREMOTE_TEST_ARCH ?= cpu
 export TIREMOTE_TEST_ARCH
+# Of `make soak`.
+SECONDS ?= 180
+SEED ?=
 
 BIN := $(VENV)/bin
 # Made last by an installation that went through; holds the folder that was installed from.
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format wheel-check clean FORCE
+.PHONY: help demo test soak lint format wheel-check clean FORCE
 
 help:
 	@echo "make demo         a local worker, the quick start and its hot reload, with timings"
 	@echo "make test         every test but the slow ones (TIREMOTE_TEST_ARCH=cuda, PYTEST_ARGS='-x -k fetch')"
+	@echo "make soak         random faults against a model, for SECONDS=$(SECONDS), of SEED=... or a new one"
 	@echo "make lint         ruff, mypy and the import rules"
 	@echo "make format       let ruff rewrite what it can"
 	@echo "make wheel-check  build the wheel and try it where no Taichi is"
@@ -26,7 +30,12 @@ demo: $(STAMP)
 	@"$(BIN)/tiremote" demo
 
 test: $(STAMP)
-	@"$(BIN)/python" -m pytest -m "not slow" $(PYTEST_ARGS)
+	@"$(BIN)/python" -m pytest -m "not slow and not soak" $(PYTEST_ARGS)
+
+soak: export TIREMOTE_SOAK_SECONDS = $(SECONDS)
+soak: export TIREMOTE_SOAK_SEED = $(SEED)
+soak: $(STAMP)
+	@"$(BIN)/python" -m pytest -m soak -s $(PYTEST_ARGS)
 
 lint: $(STAMP)
 	"$(BIN)/ruff" check

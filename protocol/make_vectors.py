@@ -314,7 +314,8 @@ ERROR_DATA: dict[str, Any] = {
     "frames": (SourceFrame(unit="kernel_0", version=1, function="add_base", line=4, column=9, end_column=21,
                            text="        x[i] += base"),),
     "request": 10, "unit": "kernel_0", "restored": ("kernel_0",),
-    "as_of": (AsOf(name="x", request=7, op="put", seconds=1.5),), "lost": ("y",), "signal": "SIGSEGV", "deadline": 10.0,
+    "as_of": (AsOf(name="x", request=7, op="put", seconds=1.5),), "lost": ("y",), "generation": 2,
+    "signal": "SIGSEGV", "deadline": 10.0,
     "phase": "run",
     "requested": 1 << 40, "available": 1 << 30, "name": "add_bsae", "known": ("add_base",), "handle": HANDLE.id,
 }  # fmt: skip

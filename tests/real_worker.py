@@ -8,7 +8,7 @@ import subprocess
 import sys
 from itertools import count
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TextIO
 
 import numpy as np
 import psutil
@@ -36,14 +36,19 @@ PATIENCE = 30.0
 
 
 class RealWorker:
-    """``python -m tiremote.worker`` on a free port; killed with its engines when the block ends."""
+    """``python -m tiremote.worker`` on a free port; killed with its engines when the block ends.
 
-    def __init__(self, *options: str, arch: str = "cpu", address: str = "tcp://127.0.0.1:0") -> None:
+    ``log`` takes what it logs, of which else no more than a pipe holds may come.
+    """
+
+    def __init__(
+        self, *options: str, arch: str = "cpu", address: str = "tcp://127.0.0.1:0", log: TextIO | None = None
+    ) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tiremote.worker", "--bind", address, "--arch", arch, "--until-eof", *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=log or subprocess.PIPE,
             text=True,
         )
         assert self.process.stdout is not None

@@ -170,20 +170,20 @@ def test_code_that_closes_its_output_costs_that_and_nothing_else(loaded: RawSess
     assert loaded.status()["session"]["generation"] == generation
 
 
-def test_a_lost_device_costs_only_the_request_that_lost_it(loaded: RawSession) -> None:
-    """Those that wait behind it in the link run once, on the next engine."""
-    loaded.compile(
+def test_a_lost_device_costs_only_the_request_that_lost_it(session: RawSession) -> None:
+    """Those that wait behind it in the link, and depend on nothing that is lost, run once, on the next engine."""
+    session.compile(
         "import time\ndef lose():\n    time.sleep(0.3)\n    raise RuntimeError('CUDA_ERROR_ILLEGAL_ADDRESS')\n"
         "def mark(file):\n    open(file, 'a').write('x')\n",
         "device",
     )
     with tempfile.NamedTemporaryFile() as file:
-        guilty = loaded.start("lose", unit="device")
-        innocent = [loaded.start("mark", file.name, unit="device") for _ in range(5)]
+        guilty = session.start("lose", unit="device")
+        innocent = [session.start("mark", file.name, unit="device") for _ in range(5)]
         with pytest.raises(EngineCrashed, match="lost its device"):
-            loaded.result(guilty)
+            session.result(guilty)
         for request in innocent:
-            loaded.result(request)
+            session.result(request)
         assert file.read() == b"xxxxx"
 
 
@@ -203,6 +203,7 @@ def test_garbage_on_its_link_costs_an_engine_and_not_the_worker(loaded: RawSessi
 
 def test_an_engine_killed_from_outside_between_requests_is_replaced(loaded: RawSession) -> None:
     """Nothing goes on with older contents unknowingly: the next request is told instead of run, those after it run."""
+    loaded.run("hello", unit="sim")
     before = loaded.status()["session"]
     psutil.Process(before["engine_pid"]).kill()
     with pytest.raises(EngineCrashed, match=r"while nothing ran; this request was not run.*lost: sim\.count"):

@@ -41,6 +41,7 @@ DATA = {
         AsOf(name="w", request=None, op="snapshot", seconds=2.0),
     ),
     "lost": ("x", "y"),
+    "generation": 3,
     "signal": "SIGSEGV",
     "deadline": 2.5,
     "phase": "compile",

@@ -189,15 +189,16 @@ class EngineError(TiremoteError):
     """The engine was replaced.
 
     ``restored`` names the units that are loaded again, ``as_of`` the arrays and fields that were put back and from
-    when their contents are, ``lost`` what is not there any more.
+    when their contents are, ``lost`` what is not there any more. ``generation`` counts the engines so far.
     """
 
     code = "engine"
-    carries: ClassVar[tuple[str, ...]] = ("request", "restored", "as_of", "lost")
+    carries: ClassVar[tuple[str, ...]] = ("request", "restored", "as_of", "lost", "generation")
     request: str | int | None = None
     restored: tuple[str, ...] = ()
     as_of: tuple[AsOf, ...] = ()
     lost: tuple[str, ...] = ()
+    generation: int | None = None
 
     def __str__(self) -> str:
         parts = [self.message]

@@ -62,11 +62,16 @@ class FollowedRequest(Request):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EngineRequest(FollowedRequest):
-    """What every queued request has as well."""
+    """What every queued request has as well.
+
+    ``generation`` is the last that the client has heard of, from `HelloResult` or an error. Where the session has lost
+    contents since, the request is answered with that instead of being run.
+    """
 
     queued: ClassVar[bool] = True
 
     deadline: float | None = None
+    generation: int | None = None
 
     def __post_init__(self) -> None:
         FollowedRequest.__post_init__(self)

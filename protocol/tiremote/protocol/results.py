@@ -41,7 +41,10 @@ class EngineInfo:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HelloResult:
-    """``token`` goes into every later request. ``rejoined``: the session was there already."""
+    """``token`` goes into every later request. ``rejoined``: the session was there already.
+
+    ``generation`` counts the engines that it has had.
+    """
 
     version: int
     token: str
@@ -53,6 +56,7 @@ class HelloResult:
     options: dict[str, Any] = field(default_factory=dict)
     rejoined: bool = False
     lease: float = 0.0
+    generation: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -23,6 +23,7 @@ from tiremote.protocol.messages import (
     Cancel,
     Cleanup,
     Collect,
+    EngineRequest,
     Event,
     FollowedRequest,
     Hello,
@@ -135,6 +136,8 @@ class Exchange:
         self.options: Mapping[str, Any] = {}
         #: Counts the times that an engine was lost: what was known of the session is not true any more.
         self.losses = 0
+        #: The last engine of the session that was heard of: a request that is sent is not run on an older state.
+        self._generation: int | None = None
         self.clock = link.clock
         self._link = link
         self._on_output = on_output
@@ -171,6 +174,7 @@ class Exchange:
         self._token = result.token
         self.limits = result.limits
         self.options = result.options
+        self._generation = result.generation
         self._link.established(result.token, quiet_limit=liveness)
         return result
 
@@ -269,6 +273,8 @@ class Exchange:
         self, request: Request, then: Callable[[Ok], T], *, expects: int = 0, in_background: bool = False
     ) -> tuple[Pending, RequestFuture[T]]:
         request = replace(request, id=f"{self._prefix}-{next(self._numbers)}", token=request.token or self._token)
+        if isinstance(request, EngineRequest):
+            request = replace(request, generation=self._generation)
         frames = encode(request)
         weight = max(self._check(frames), expects)
         future: RequestFuture[T] = RequestFuture(self, request.id, queued=isinstance(request, FollowedRequest))
@@ -276,7 +282,9 @@ class Exchange:
         def settle(answer: Ok | TiremoteError) -> None:
             self._under_way.pop(request.id, None)
             if isinstance(answer, TiremoteError):
-                self.losses += isinstance(answer, EngineError)
+                if isinstance(answer, EngineError):
+                    self.losses += 1
+                    self._generation = answer.generation or self._generation
                 future._failed(answer)
                 return
             future.timing = answer.timing

@@ -187,3 +187,18 @@ def test_a_copy_is_exact_until_something_ran_and_again_when_it_was_put_back() ->
     store.was_put_back("s", Y)
     assert store.is_exact("s", X)
     assert not store.is_exact("s", Y)
+
+
+def test_a_field_is_exact_from_its_load_until_it_is_put_into_or_something_ran() -> None:
+    """Loading its unit again gives the same."""
+    store = Store(1 << 20)
+    other = Name(unit="sim", name="z")
+    store.loaded("s", "sim")
+    assert store.is_exact("s", Y)
+    store.put(part((0, 5), target=Y))
+    assert not store.is_exact("s", Y)
+    assert store.is_exact("s", other)
+    store.changed("s")
+    assert not store.is_exact("s", other)
+    store.loaded("s", "sim")
+    assert store.is_exact("s", Y)

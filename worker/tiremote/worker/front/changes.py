@@ -12,15 +12,18 @@ from tiremote.worker.link import Changes
 
 
 def apply(session: Session, changes: Changes, job: Job, history: int, copies: CopyStore) -> None:
-    """``history``: how many versions of a unit are remembered."""
+    """``history``: how many versions of a unit are remembered. Call it when ``copies`` know that the job has run."""
     for name in changes.dropped_units:
         session.units.pop(name, None)
         copies.drop_unit(session.id, name)
     for holding in changes.units:
+        first = holding.unit not in session.units
         _hold(session, holding, job, history)
         clean = isinstance(job.request, LoadRequest) and not job.request.keep
         if clean and holding.loaded_by == job.request.id:
             copies.drop_unit(session.id, holding.unit)
+        if first or clean:
+            copies.loaded(session.id, holding.unit)
     for name in changes.dropped:
         session.arrays.pop(name, None)
         copies.drop_handle(session.id, name)

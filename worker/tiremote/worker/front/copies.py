@@ -75,6 +75,10 @@ class _SessionCopies:
         #: Of each copy, the epoch in which the array held the same.
         self.exact: dict[Ref, int] = {}
         self.begun: dict[Ref, _Begun] = {}
+        #: Of each unit, the epoch in which its fields held what loading it gives them.
+        self.loaded: dict[str, int] = {}
+        #: What was put into since.
+        self.written: set[Ref] = set()
         #: Handles of what is itself a copy, to be fetched in peace, and whose it is.
         self.stands_for: dict[Ref, _Original] = {}
 
@@ -130,9 +134,19 @@ class CopyStore:
         return 0 if mine is None else mine.nbytes
 
     def is_exact(self, session: str, target: Ref) -> bool:
-        """Whether the copy of an array is what it holds now."""
+        """Whether an array would hold what it holds now if it were put back, or loaded with its unit."""
         mine = self._sessions.get(session)
-        return mine is not None and mine.exact.get(target) == mine.epoch
+        if mine is None:
+            return False
+        if target not in mine.copies and isinstance(target, Name) and target.unit is not None:
+            return mine.loaded.get(target.unit) == mine.epoch and target not in mine.written
+        return mine.exact.get(target) == mine.epoch
+
+    def loaded(self, session: str, unit: str) -> None:
+        """A unit was loaded, and nothing of an earlier version kept: its fields hold what loading it again gives."""
+        mine = self._sessions.setdefault(session, _SessionCopies())
+        mine.loaded[unit] = mine.epoch
+        mine.written -= {one for one in mine.written if isinstance(one, Name) and one.unit == unit}
 
     def was_put_back(self, session: str, target: Ref) -> None:
         """The array holds what its copy says."""
@@ -167,9 +181,11 @@ class CopyStore:
         self, session: str, moved: Moved, data: Any, *, request: RequestId | None, op: str, now: float
     ) -> HostCopy | None:
         """A piece of an array has come (``put``) or gone (``fetch``, ``snapshot``); the copy that this made, if any."""
+        mine = self._sessions.setdefault(session, _SessionCopies())
+        if op == "put" and isinstance(moved.target, Name):
+            mine.written.add(moved.target)
         if _bytes_of(moved) > self._max_bytes:
             return None
-        mine = self._sessions.setdefault(session, _SessionCopies())
         pieces: tuple[tuple[Piece, Any], ...] = (
             ((moved.piece, data),) if moved.whole else _with_part(mine, moved, data, op)
         )

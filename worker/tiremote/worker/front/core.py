@@ -247,6 +247,7 @@ class Front:
                 options=session.options,
                 rejoined=rejoined,
                 lease=session.lease,
+                generation=session.generation,
             )
             self._answers.ok(route, request.id, result)
         if error is not None and not session.units:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+from collections import deque
 from collections.abc import Callable
 
 from tiremote.protocol.code_requests import LoadRequest
@@ -58,17 +59,43 @@ class Recovery:
         )
 
     def leave_word(self, session: Session, error: EngineCrashed, now: float) -> None:
-        """Has the next request of every client that no lost job tells it be answered with what has happened.
+        """Turns away what waits, and has the next request of every other client be answered with what has happened.
 
-        Nobody may go on with older contents without knowing. Call it after `mourn`, before `take_stock`.
+        Nobody may go on with older contents without knowing: where there are any, no request runs that was sent before
+        its client could hear of it. Call it after `mourn`, before `take_stock`.
         """
         contents = _contents(session)
         if not contents or self._all_exact(session):
             return
+        session.lost_in = session.generation
         told = {mourned.job.seat.token for mourned in session.mourning}
+        waiting, session.queue = session.queue, deque()
+        for job in waiting:
+            if isinstance(job.request, _AT_ANY_RATE):
+                session.queue.append(job)
+                continue
+            session.queued_bytes -= job.nbytes
+            self._turn_away(job, error, now, contents, now, in_full=job.seat.token not in told)
+            told.add(job.seat.token)
         for token in session.seats:
             if token not in told:
                 session.unsaid[token] = Word(error=error, died_at=now, contents=contents)
+
+    def _turn_away(
+        self, job: Job, why: EngineCrashed, died_at: float, contents: tuple[str, ...], now: float, *, in_full: bool
+    ) -> None:
+        """Answers a job, in time, that is not run. Thousands may wait: only the first is told what is there again."""
+        error = EngineCrashed(f"{why.message}; this request was not run", signal=why.signal)
+        job.seat.session.mourning.append(
+            Mourning(
+                job=job,
+                error=error,
+                died_at=died_at,
+                send_by=now + self._patience,
+                contents=contents,
+                in_full=in_full,
+            )
+        )
 
     def _all_exact(self, session: Session) -> bool:
         arrays = [one for one in session.arrays.values() if one.place is None]
@@ -80,13 +107,17 @@ class Recovery:
         """Answers a job with a word that was left for its client, instead of running it; False where there is none."""
         session = job.seat.session
         # What is loaded does not depend on what was lost, and what is dropped even less.
-        word = None if isinstance(job.request, _AT_ANY_RATE) else session.unsaid.pop(job.seat.token, None)
-        if word is None:
+        if isinstance(job.request, _AT_ANY_RATE):
             return False
-        error = EngineCrashed(f"{word.error.message}; this request was not run", signal=word.error.signal)
-        session.mourning.append(
-            Mourning(job=job, error=error, died_at=word.died_at, send_by=now + self._patience, contents=word.contents)
-        )
+        word, known = session.unsaid.pop(job.seat.token, None), job.request.generation
+        if word is not None:
+            self._turn_away(job, word.error, word.died_at, word.contents, now, in_full=True)
+        elif known is not None and known <= session.lost_in:
+            # It was on its way when its client was told, or before.
+            why = EngineCrashed(f"engine {session.lost_in} of the session was lost, which this client did not know")
+            self._turn_away(job, why, now, (), now, in_full=False)
+        else:
+            return False
         self.console(session, now)
         return True
 
@@ -139,6 +170,7 @@ class Recovery:
         if done.ok and done.changes is not None:
             # A unit that was loaded before this one may have been built again with it.
             for holding in done.changes.units:
+                self._copies.loaded(session.id, holding.unit)
                 if holding.unit in session.units:
                     session.units[holding.unit].holding = holding
         elif not done.ok:
@@ -184,16 +216,21 @@ class Recovery:
 
     # ------------------------------------------------------------ what is told
 
-    def console(self, session: Session, now: float) -> None:
-        """Answers the jobs that lost an engine, once all is there again or they have waited long enough."""
+    def console(self, session: Session, now: float, *, at_once: bool = False) -> None:
+        """Answers the jobs that lost an engine, once all is there again or they have waited long enough.
+
+        ``at_once``: there is nothing to wait for, because there will be no engine before somebody asks for one.
+        """
         waiting = session.engine is None or session.engine.state != "serving" or session.engine.chores
         kept = []
         for mourned in session.mourning:
-            if waiting and now < mourned.send_by:
+            if waiting and not at_once and now < mourned.send_by:
                 kept.append(mourned)
                 continue
             if isinstance(mourned.error, EngineError):
-                self._report(session, mourned.error, mourned)
+                mourned.error.generation = session.generation
+                if mourned.in_full:
+                    self._report(session, mourned.error, mourned)
             self._answers.job_failed(mourned.job, mourned.error)
         session.mourning = kept
         if not waiting:

@@ -212,24 +212,24 @@ class Scheduler:
             self.pool.not_prepared(error)
         elif error is None and session is not None:
             engine.state, engine.info = "serving", message.info
+            session.failed_starts = 0
             self._recovery.restore(engine, session, now)
             self._on_open(session, None)
             self._pump(session, now)
             return
         if session is not None and error is not None:
             session.engine = None
-            self._fail_waiting(session, error)
+            self._fail_waiting(session, error, now)
             self._on_open(session, error)
         self.pool.dismiss(engine, now, at_once=True)
 
-    def _fail_waiting(self, session: Session, error: TiremoteError) -> None:
-        failed = [(mourned.job, mourned.error) for mourned in session.mourning]
-        failed += [(job, error) for job in session.queue]
-        session.mourning.clear()
+    def _fail_waiting(self, session: Session, error: TiremoteError, now: float) -> None:
+        self._recovery.console(session, now, at_once=True)
+        failed = list(session.queue)
         session.queue.clear()
         session.queued_bytes = 0
-        for job, reason in failed:
-            self._answers.job_failed(job, reason)
+        for job in failed:
+            self._answers.job_failed(job, error)
 
     def _on_done(self, engine: Engine, done: Done, buffers: list[Any], now: float) -> None:
         session = engine.session
@@ -255,10 +255,10 @@ class Scheduler:
         engine.inflight.remove(job)
         if engine.inflight and engine.inflight[0].started is None:
             engine.inflight[0].started = now
+        self._snapshots.note(session, job, done, buffers, now)
         if done.changes is not None:
             apply(session, done.changes, job, self._settings.history, self.copies)
         session.usage.note(job.request, session.newest, now)
-        self._snapshots.note(session, job, done, buffers, now)
         timing = Timing(
             queue=(job.started or now) - job.received,
             compile=done.compile,
@@ -311,9 +311,14 @@ class Scheduler:
         how = engine.fate or ending(returncode)
         _log.warning("session %s: engine %s (pid %s) %s", session.id, number, engine.pid, how)
         if engine.state in ("starting", "opening"):
+            session.failed_starts += 1
+            if session.failed_starts < self._settings.failed_starts:
+                self.pool.claim(session)
+                return
             # Trying again at once could go on for ever; the next request tries again.
+            session.failed_starts = 0
             error = EngineCrashed(f"the engine {how} while it started", signal=signal_name(returncode))
-            self._fail_waiting(session, error)
+            self._fail_waiting(session, error, now)
             self._on_open(session, error)
             return
         self._recovery.on_death(engine, session, how)
@@ -321,14 +326,11 @@ class Scheduler:
         ran = running is not None and (running.key <= begun or running.stop is not None)
         doing = f"during {describe(running)}" if ran and running is not None else "while nothing ran"
         signal = None if engine.fate else signal_name(returncode)
-        self._recovery.leave_word(session, EngineCrashed(f"the engine {how} {doing}", signal=signal), now)
+        if all(isinstance(chore, Snapping) for chore in engine.chores.values()):
+            # Else it was being brought to where the last one was: nothing is lost that was not lost before.
+            self._recovery.leave_word(session, EngineCrashed(f"the engine {how} {doing}", signal=signal), now)
         self._recovery.take_stock(session)
         self._snapshots.died(session)
-        # They came when nobody could know, and are the first to tell it to.
-        for waiting in list(session.queue):
-            if self._recovery.pass_on(waiting, now):
-                session.queue.remove(waiting)
-                session.queued_bytes -= waiting.nbytes
         self.pool.claim(session)
 
     def _bury(self, engine: Engine, session: Session, how: str, returncode: int, begun: int, now: float) -> None:

@@ -174,6 +174,7 @@ class Mourning:
     died_at: float
     send_by: float
     contents: tuple[str, ...]
+    in_full: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -201,6 +202,8 @@ class Session:
     #: How many clients it has had.
     seated: int = 0
     generation: int = 0
+    #: The last generation with whose engine something was lost.
+    lost_in: int = 0
     engine: Engine | None = None
     seats: dict[str, Seat] = field(default_factory=dict)
     queue: deque[Job] = field(default_factory=deque)
@@ -223,6 +226,8 @@ class Session:
     #: Engines in a row that died before everything was there again.
     relapses: int = 0
     snapshots: SnapshotPlan
+    #: Engines in a row that died before they served it.
+    failed_starts: int = 0
     #: Work waits because its clients do not take the answers they have.
     unread: bool = False
 

@@ -48,5 +48,5 @@ class Settings:
     seats: int = 64
     #: A client counts as attached when it was heard of this recently.
     attached: float = 30.0
-    #: Engines that die in a row before they could start, after which no spare is tried again.
+    #: Engines that die in a row before they serve: after so many no spare is tried again, and a session's work fails.
     failed_starts: int = 3
