@@ -17,6 +17,7 @@ import msgpack
 import numpy as np
 
 from tiremote.protocol.codec import decode_reply, decode_request, encode, failure, id_in, id_of, read_header
+from tiremote.protocol.comparison import Comparison, Difference, timed
 from tiremote.protocol.dtypes import DTYPES, name_of
 from tiremote.protocol.error_wire import BY_CODE
 from tiremote.protocol.errors import AsOf, SourceFrame, TiremoteError
@@ -26,6 +27,7 @@ from tiremote.protocol.messages import (
     Cancel,
     Cleanup,
     Collect,
+    Compare,
     Compile,
     CompileAll,
     Describe,
@@ -42,6 +44,7 @@ from tiremote.protocol.messages import (
     Requests,
     Rollback,
     Run,
+    Side,
     Snapshot,
     Status,
     UnitText,
@@ -137,6 +140,12 @@ REQUESTS: list[tuple[str, Request]] = [
             UnitText(unit="sim", source="@ti.kernel\ndef step(x: ti.f32) -> ti.f32:\n    return half(x)\n"))),
     ),
     ("rollback", Rollback(id=9, token=TOKEN, unit="adder", version=1)),
+    ("compare what is loaded with the version before", Compare(id=9, token=TOKEN, target=Name(unit="adder",
+        name="add_base"), args=(HANDLE, 5.0))),
+    ("compare two versions", Compare(id=9, token=TOKEN, target=Name(unit="adder", name="add_base"), args=(HANDLE,),
+        kwargs={"base": 5.0}, before=Side(version=1), after=Side(version=3), repeats=50, deadline=60.0)),
+    ("compare what is loaded with a text to try", Compare(id=9, token=TOKEN, target=Name(unit="adder", name="add_base"),
+        args=(wire_array(COUNTED), 5.0), after=Side(source=SOURCE))),
     ("history of a unit", History(id=9, token=TOKEN, unit="adder")),
     ("history with the text of one version", History(id=9, token=TOKEN, unit="adder", version=1)),
     ("run a kernel of the newest unit", Run(id=10, token=TOKEN, target=Name(name="add_base"), args=(HANDLE, 5.0))),
@@ -263,6 +272,20 @@ REPLIES: list[tuple[str, Reply]] = [
             Receipt(unit="sim", version=5, previous=4, lines_added=1, lines_removed=1, seconds=0.25))), timing=TIMING),
     ),
     (
+        "compare",
+        Ok(id=9, result=Comparison(
+            unit="adder", name="add_base", before=timed(1, 0.25, (0.003, 0.002, 0.004)),
+            after=timed(None, 0.125, (0.001, 0.002, 0.001)), ratio=0.5, ratio_lower_quartile=0.375,
+            ratio_upper_quartile=0.75,
+            differences=(
+                Difference(name="argument x", same_bits=False, dtype="f32", shape=(10,), max_abs=0.5, max_rel=0.125,
+                           at=(3,), before=4.0, after=3.5, nan_after=1),
+                Difference(name="returned value", same_bits=False, note="f32 () before, i32 () after"),
+            ),
+            warnings=("after (the text): total begins as declared: what is loaded declares it otherwise",)),
+            timing=TIMING),
+    ),
+    (
         "history",
         Ok(
             id=9,
@@ -378,6 +401,12 @@ MALFORMED: list[tuple[str, list[bytes]]] = [
     )]),
     ("compile_all with an unknown field in a unit", [msgpack.packb(
         {"v": 1, "op": "compile_all", "id": 1, "units": [{"unit": "a", "source": "x = 1", "keep": True}]}
+    )]),
+    ("compare without a launch", [msgpack.packb(
+        {"v": 1, "op": "compare", "id": 1, "token": TOKEN, "target": _ext(5, [None, "f"]), "repeats": 0}
+    )]),
+    ("compare of an object's handle", [msgpack.packb(
+        {"v": 1, "op": "compare", "id": 1, "token": TOKEN, "target": _ext(2, ["object", "s1-a1b2c3.1.1", {}])}
     )]),
     ("more buffers than are taken", [PING, *[b""] * (Limits().buffers + 1)]),
 ]  # fmt: skip

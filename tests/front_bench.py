@@ -49,6 +49,8 @@ class FrontBench:
         self.killed: list[int] = []
         self.nudged: list[tuple[int, int]] = []
         self.work: list[tuple[int, Work]] = []
+        #: What came with each work, by its key.
+        self.buffers: dict[int, tuple[Any, ...]] = {}
         self.loads: list[tuple[int, Load]] = []
         self.put_backs: list[tuple[int, PutBack]] = []
         #: The bytes that came with each of `put_backs`.
@@ -77,8 +79,9 @@ class FrontBench:
             case ToEngine(number, Open()):
                 if self.ready:
                     self.front.on_engine(number, Ready(info=INFO), [], self.now)
-            case ToEngine(number, Work() as work):
+            case ToEngine(number, Work() as work, buffers):
                 self.work.append((number, work))
+                self.buffers[work.key] = buffers
                 self.begun.setdefault(number, work.key)
             case ToEngine(number, Load() as load):
                 self.loads.append((number, load))

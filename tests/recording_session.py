@@ -25,6 +25,8 @@ class RecordingSession:
     def __init__(self) -> None:
         self.loads: list[tuple[str, str]] = []
         self.sources: dict[str, str] = {}
+        #: What `compare` was given.
+        self.comparisons: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
         #: Units that were loaded as one.
         self.together: list[tuple[str, ...]] = []
         self.calls: list[tuple[str, str, tuple[Any, ...]]] = []
@@ -73,6 +75,10 @@ class RecordingSession:
                 raise
         self.together.append(tuple(sources))
         return receipts
+
+    def compare(self, *asked: Any, **how: Any) -> str:
+        self.comparisons.append((asked, how))
+        return "a comparison"
 
     def loaded(self) -> list[str]:
         return [unit for unit, _ in self.loads]

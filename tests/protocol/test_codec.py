@@ -39,6 +39,7 @@ from tiremote.protocol.messages import (
     Cancel,
     Cleanup,
     Collect,
+    Compare,
     Compile,
     CompileAll,
     Describe,
@@ -54,6 +55,7 @@ from tiremote.protocol.messages import (
     Requests,
     Rollback,
     Run,
+    Side,
     Snapshot,
     Status,
     UnitText,
@@ -81,6 +83,16 @@ REQUESTS = [
     Compile(id=1, token="t", source="x = 1\n", unit="u", events=True, deadline=2.5, keep=False),
     CompileAll(
         id=1, token="t", units=(UnitText(unit="u", source="x = 1\n"), UnitText(unit="v", source="")), keep=False
+    ),
+    Compare(
+        id=1,
+        token="t",
+        target=Name(unit="u", name="f"),
+        args=(1, HANDLE),
+        kwargs={"a": 2.5},
+        before=Side(version=1),
+        after=Side(source="x"),
+        repeats=3,
     ),
     Rollback(id=1, token="t", unit="u", version=2, keep=False),
     History(id=1, token="t", unit="u", version=2),
@@ -192,7 +204,7 @@ def test_a_malformed_request_is_a_protocol_error(frames: list[bytes]) -> None:
     """Missing, doubled, mistyped, unknown and truncated parts are refused in one short line."""
     with pytest.raises(ProtocolError) as caught:
         decode_request(frames)
-    assert len(caught.value.message) < 250
+    assert len(caught.value.message) < 300
     assert "\n" not in caught.value.message
 
 

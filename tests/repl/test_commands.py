@@ -177,3 +177,46 @@ def test_what_is_no_slice_is_refused(text: str) -> None:
     """Only literal indices are taken: names, calls and other values are refused and never evaluated."""
     with pytest.raises(CommandError, match="is no slice"):
         read_slice(text)
+
+
+KERNEL = "@ti.kernel\ndef add(x: ti.types.ndarray(), n: ti.f32):\n    x[0] += n\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "args", "versions"),
+    [
+        (":compare add(7, 2.5 * two)", (7, 5.0), (None, None)),
+        (":compare add((1, 2), n=two) 1", ((1, 2),), (1, None)),
+        (":compare add(7) 1 3", (7,), (1, 3)),
+        (":compare add.grad(7)", (7,), (None, None)),
+    ],
+)
+def test_compare_takes_a_call_and_versions(
+    prompt: Prompt, typed: str, args: tuple[Any, ...], versions: tuple[int | None, int | None]
+) -> None:
+    """Arguments are what they are at the prompt; the unit is the one that defines the name."""
+    prompt.evaluator.run(Cell(KERNEL))
+    prompt.evaluator.run(Cell("two = 2"))
+    assert prompt.run(typed) == "a comparison"
+    ((unit, name, *given), how) = prompt.gpu.comparisons[-1]
+    assert (unit, name, tuple(given)) == (prompt.gpu.loaded()[0], typed.split("(")[0].split()[1], args)
+    assert ((how["before"], how["after"]), how["kwargs"]) == (versions, {"n": 2} if "n=" in typed else {})
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (":compare", "say what to call"),
+        (":compare add", "say what to call"),
+        (":compare add(7) x", "say what to call"),
+        (":compare add(7) 1 2 3", "say what to call"),
+        (":compare len([])", "len is not on the worker"),
+        (":compare add(nothing)", "nothing: NameError"),
+    ],
+)
+def test_compare_says_what_it_takes(prompt: Prompt, typed: str, words: str) -> None:
+    """What is no call of something on the worker is told in one line, and nothing is sent."""
+    prompt.evaluator.run(Cell(KERNEL))
+    with pytest.raises(CommandError, match=words):
+        prompt.run(typed)
+    assert prompt.gpu.comparisons == []

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from tiremote.protocol.errors import ProtocolError
 from tiremote.protocol.request import EngineRequest, Request
+from tiremote.protocol.values import Name
+
+#: Launches of each side of a `Compare`.
+MAX_REPEATS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,3 +78,34 @@ class History(Request):
 
     unit: str
     version: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Side:
+    """One side of a `Compare`: a ``version`` from the history, or a ``source`` to try; neither: what is loaded."""
+
+    version: int | None = None
+    source: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compare(EngineRequest):
+    """Runs ``target`` in two versions of its unit on copies of the same state, and loads neither.
+
+    ``after``: by default what is loaded. ``before``: by default the version before that, or what is loaded where
+    ``after`` is a source. Each is launched ``repeats`` times, in turns.
+    """
+
+    op: ClassVar[str] = "compare"
+
+    target: Name
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    before: Side | None = None
+    after: Side | None = None
+    repeats: int = 7
+
+    def __post_init__(self) -> None:
+        EngineRequest.__post_init__(self)
+        if not 1 <= self.repeats <= MAX_REPEATS:
+            raise ProtocolError(f"repeats is from 1 to {MAX_REPEATS}; {self.repeats} came")

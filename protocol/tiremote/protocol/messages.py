@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from tiremote.protocol.code_requests import Compile, CompileAll, History, Rollback, UnitText
+from tiremote.protocol.code_requests import Compare, Compile, CompileAll, History, Rollback, Side, UnitText
 from tiremote.protocol.errors import ProtocolError, shown
 from tiremote.protocol.receipts import Timing
 from tiremote.protocol.request import EngineRequest, FollowedRequest, Request, RequestId, check_limit, check_seconds
@@ -32,6 +32,7 @@ __all__ = [
     "Cancel",
     "Cleanup",
     "Collect",
+    "Compare",
     "Compile",
     "CompileAll",
     "Describe",
@@ -53,6 +54,7 @@ __all__ = [
     "Requests",
     "Rollback",
     "Run",
+    "Side",
     "Snapshot",
     "Status",
     "UnitText",
@@ -367,7 +369,7 @@ OPS: Mapping[str, type[Request]] = {
     cls.op: cls
     for cls in (
         Hello, Ping, Status, Describe, Interrupt, Cancel, Bye, Compile, CompileAll, Run, Put, Alloc, Fetch, Cleanup,
-        History, Rollback, Snapshot, Requests, Collect,
+        History, Rollback, Compare, Snapshot, Requests, Collect,
     )
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ from cattrs.errors import BaseValidationError, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn
 
 from tiremote.protocol.errors import ProtocolError, shown
-from tiremote.protocol.messages import Axis, FlatRange, Request, UnitText
+from tiremote.protocol.messages import Axis, FlatRange, Request, Side, UnitText
 from tiremote.protocol.values import Handle, Name, Ref, WireArray
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ def _make_converter() -> Converter:
 
 def _dataclass_hook(cls: type[Any], converter: Converter) -> Callable[[Any, Any], Any]:
     # The peer of a later version may say more than we know: only requests are strict about extra fields.
-    asked = issubclass(cls, (Request, UnitText))
+    asked = issubclass(cls, (Request, UnitText, Side))
     read = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=asked)
 
     def hook(value: Any, _: Any) -> Any:

@@ -5,10 +5,10 @@ From the outside in: `connect` opens a `Session` (module ``session``) on an addr
 (``arrays``), and ``gpu.ti``, Taichi's names without Taichi (``facade``, ``type_names``). Those speak through one
 ``exchange``, which makes requests, futures and typed results; ``arguments`` packs what a call is given and writes back
 what it changed, ``transfer`` moves large arrays in pieces, ``regions`` turns NumPy indexing into the wire's,
-``directory`` knows what the session holds, ``releases`` frees what was garbage-collected, ``versions`` reads the texts
-of before, ``collecting`` takes up requests of before, ``watch`` loads files as they are saved. Under it ``core``
-decides without a socket or a clock what is sent, sent again and given up, and ``link`` is the one thread that owns the
-socket.
+``loading`` is the half of a session that loads source, ``directory`` knows what the session holds, ``releases`` frees
+what was garbage-collected, ``versions`` reads the texts of before, ``collecting`` takes up requests of before,
+``watch`` loads files as they are saved. Under it ``core`` decides without a socket or a clock what is sent, sent again
+and given up, and ``link`` is the one thread that owns the socket.
 """
 
 from tiremote.client.arguments import In, InOut, Out

@@ -6,17 +6,18 @@ import atexit
 import contextlib
 import os
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tiremote.client import collecting, versions
+from tiremote.client import collecting
 from tiremote.client.arrays import RemoteArray
 from tiremote.client.directory import Directory
 from tiremote.client.exchange import Exchange, RequestFuture
 from tiremote.client.facade import Facade
+from tiremote.client.loading import Loading
 from tiremote.client.remote import Remote
 from tiremote.client.transfer import Progress
 from tiremote.client.units import RemoteKernel, RemoteObject, RemoteUnit, thawed
@@ -25,24 +26,17 @@ from tiremote.protocol.errors import Refused, TiremoteError
 from tiremote.protocol.messages import (
     Bye,
     Cleanup,
-    Compile,
-    CompileAll,
-    EngineRequest,
     Interrupt,
     Ping,
     RequestId,
-    Rollback,
     Snapshot,
     Status,
-    UnitText,
 )
-from tiremote.protocol.receipts import Description, Receipt, Timing
+from tiremote.protocol.receipts import Description, Timing
 from tiremote.protocol.results import (
     ByeResult,
     CleanupResult,
-    CompileAllResult,
     HelloResult,
-    HistoryResult,
     InterruptResult,
     Pong,
     RequestLine,
@@ -56,10 +50,8 @@ if TYPE_CHECKING:
     from tiremote.client.connect import Opening
     from tiremote.client.local_worker import LocalWorker
 
-R = TypeVar("R")
 
-
-class Session:
+class Session(Loading):
     """A session on a worker, as `connect` opens it.
 
     ``gpu["id"]`` is what was loaded under that id and ``gpu[None]`` the newest; their attributes are its kernels,
@@ -127,76 +119,6 @@ class Session:
         return self._exchange.last_timing
 
     # Code
-
-    def compile_and_load(
-        self, source: str, kernel_id: str | None = None, *, keep: bool = True, deadline: float | None = None
-    ) -> Receipt:
-        """Loads ``source`` under ``kernel_id``, replacing what was there, or under the next free ``kernel_N``.
-
-        Fields, ndarrays and objects whose declaration did not change go on with their contents, unless ``keep`` is
-        False; what other units use of it is rebuilt with it. ``deadline`` is in seconds of work. Raises `CompileError`
-        (nothing is replaced then), `DeadlineExceeded`.
-        """
-        if not isinstance(source, str):
-            raise TypeError(f"source is a string, not {type(source).__name__}")
-        return self._load(
-            Compile(id="", source=source, unit=kernel_id, keep=keep, deadline=deadline, events=self._exchange.events),
-            Receipt,
-        )
-
-    def compile_and_load_all(
-        self, sources: Mapping[str, str], *, keep: bool = True, deadline: float | None = None
-    ) -> dict[str, Receipt]:
-        """Loads several texts, each under its id, as one: all of them, or none.
-
-        Each is loaded after those of them that it uses or imports, whatever their order here; so a name that one has
-        and another uses can be changed in both. The last receipt tells of other units as well. Raises as
-        `compile_and_load` does; `CompileError.unit` is the one at fault.
-        """
-        for unit, source in sources.items():
-            if not isinstance(source, str):
-                raise TypeError(f"the source of {unit!r} is a string, not {type(source).__name__}")
-        request = CompileAll(
-            id="",
-            units=tuple(UnitText(unit=unit, source=source) for unit, source in sources.items()),
-            keep=keep,
-            deadline=deadline,
-            events=self._exchange.events,
-        )
-        return {receipt.unit: receipt for receipt in self._load(request, CompileAllResult).receipts}
-
-    def rollback(self, kernel_id: str, version: int, *, keep: bool = True, deadline: float | None = None) -> Receipt:
-        """Loads the text that a unit had as ``version`` again, as a new version: the same as a reload.
-
-        Raises `UnknownName` for a version that is not in the history, else as `compile_and_load`.
-        """
-        return self._load(
-            Rollback(
-                id="", unit=kernel_id, version=version, keep=keep, deadline=deadline, events=self._exchange.events
-            ),
-            Receipt,
-        )
-
-    def _load(self, request: EngineRequest, result: type[R]) -> R:
-        try:
-            return self._exchange.call(request, result)
-        finally:
-            self._directory.forget()
-
-    def history(self, kernel_id: str) -> HistoryResult:
-        """The versions of a unit that the worker remembers, oldest first. Raises `UnknownName`."""
-        return versions.history(self._exchange, kernel_id)
-
-    def source(self, kernel_id: str, version: int | None = None) -> str:
-        """The text of a version of a unit; None: the one that is loaded. Raises `UnknownName`."""
-        return versions.source(self._exchange, kernel_id, version)
-
-    def diff(self, kernel_id: str, before: int | None = None, after: int | None = None) -> str:
-        """A unified diff of two versions of a unit; by default of the one that is loaded and the one before it.
-
-        Raises `UnknownName`.
-        """
-        return versions.diff(self._exchange, kernel_id, before, after)
 
     def __getitem__(self, kernel_id: str | None) -> RemoteUnit:
         """What was loaded under the id; None: the newest at the time of each use. Raises `UnknownName`."""

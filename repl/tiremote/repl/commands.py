@@ -16,6 +16,7 @@ from tiremote.protocol.errors import TiremoteError
 from tiremote.protocol.receipts import ArrayHolding, UnitHolding
 from tiremote.repl.cells import Command
 from tiremote.repl.collecting import Collecting, NotCollected, requests_text
+from tiremote.repl.comparing import read_comparison
 from tiremote.repl.evaluate import Evaluator
 from tiremote.repl.render import is_lost, kind_of, preview, size_text, table
 from tiremote.repl.status_text import duration, status_text
@@ -52,6 +53,16 @@ ABOUT = {
 :fetch x 2:4          what x[2:4] is
 :fetch v 0:2,1        of vectors: number 1 of the first two
 :fetch x :,0 c.npy    column 0, saved as NumPy saves it""",
+    ),
+    "compare": (
+        "CALL [VERSION [VERSION]]",
+        "two versions of a kernel side by side",
+        """\
+:compare add(x, 5.0)      what is loaded with the version before it
+:compare add(x, 5.0) 1    version 1 with what is loaded
+:compare add(x, 5.0) 1 3  version 1 with version 3
+Tells how far the results differ and how long each takes. Both run on copies:
+arrays, fields and what is loaded stay as they are.""",
     ),
     "cleanup": ("NAME|all", "drops a kernel, an array, or everything", "Its memory on the worker comes back."),
     "status": ("", "the worker and this session", ""),
@@ -101,6 +112,7 @@ class Commands:
             "kernels": lambda _: self._kernels(),
             "arrays": lambda _: self._arrays(),
             "fetch": self._fetch,
+            "compare": self._compare,
             "cleanup": self._cleanup,
             "status": lambda _: show(status_text(self._gpu.status(), self._gpu.address)),
             "requests": lambda _: show(requests_text(self._gpu.requests())),
@@ -184,6 +196,13 @@ class Commands:
         if name not in arrays:
             raise CommandError(f"there is no array {name!r}{_nearest(name, arrays)}")
         return arrays[name]
+
+    def _compare(self, rest: str) -> None:
+        try:
+            asked = read_comparison(rest, self._evaluator.names)
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+        self._show(str(asked.run(self._gpu)))
 
     def _cleanup(self, name: str) -> None:
         names = self._evaluator.names

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import pytest
+
 from front_bench import FrontBench
 from tiremote.protocol.codec import read_header, request_from_header
-from tiremote.protocol.messages import Compile, CompileAll, Describe, History, Rollback, Status, UnitText
+from tiremote.protocol.messages import Compare, Compile, CompileAll, Describe, History, Rollback, Side, Status, UnitText
 from tiremote.protocol.receipts import UnitHolding
 from tiremote.protocol.results import Limits
+from tiremote.protocol.values import Name, wire_array
 from tiremote.worker.front.history import UnitHistory, line_changes
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.link import Changes
@@ -96,6 +102,56 @@ def test_a_unit_rebuilt_for_another_keeps_its_text_and_place(bench: FrontBench) 
     assert bench.result(bench.ask(Describe(id="d", token=token)))["newest"] == "helper"
     bench.die(1)
     assert [(load.unit, load.source) for _, load in bench.loads] == [("user", "uses helper"), ("helper", "second")]
+
+
+FIRST, SECOND, THIRD = (
+    Side(version=version, source=source) for version, source in enumerate(("first", "second", "third"), 1)
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "before", "after"),
+    [
+        ({}, SECOND, Side()),
+        ({"before": Side(version=1)}, FIRST, Side()),
+        ({"before": Side(version=1), "after": Side(version=2)}, FIRST, SECOND),
+        ({"after": Side(version=2)}, FIRST, SECOND),
+        ({"after": Side(source="text")}, Side(), Side(source="text")),
+        ({"before": Side(source="text"), "after": Side(version=3)}, Side(source="text"), THIRD),
+    ],
+)
+def test_a_comparison_is_sent_with_its_texts(bench: FrontBench, asked: Any, before: Side, after: Side) -> None:
+    """The front knows earlier versions, the engine what is loaded; arrays go along whatever their order was."""
+    token = bench.hello()
+    for each in (FIRST, SECOND, THIRD):
+        bench.load_unit(token, source=each.source or "", version=each.version or 0)
+    args = (wire_array(np.arange(3)), [wire_array(np.ones(2))])
+    bench.ask(Compare(id="c", token=token, target=Name(unit="sim", name="f"), args=args, repeats=3, **asked))
+    work = bench.work[-1][1]
+    sent = request_from_header(read_header(work.header, bench.buffers[work.key]))
+    assert isinstance(sent, Compare)
+    assert (sent.before, sent.after, sent.repeats, sent.target) == (before, after, 3, Name(unit="sim", name="f"))
+    assert [sent.args[0].view().tolist(), sent.args[1][0].view().tolist()] == [[0, 1, 2], [1, 1]]
+
+
+def test_a_comparison_with_nothing_is_refused_by_the_front(bench: FrontBench) -> None:
+    """One version has none before it, and a side is a version or a text; a large text is over the limit."""
+    bench = FrontBench(Settings(limits=Limits(source_bytes=100)))
+    token = bench.hello()
+    target = Name(name="f")
+    assert bench.error(bench.ask(Compare(id="a", token=token, target=target))).code == "unknown-name"
+    bench.load_unit(token)
+    sent = len(bench.work)
+    for number, (code, asked) in enumerate(
+        [
+            ("unknown-name", {}),
+            ("unknown-name", {"before": Side(version=7)}),
+            ("protocol", {"before": Side(version=1, source="x")}),
+            ("too-large", {"before": Side(source="x" * 60), "after": Side(source="x" * 60)}),
+        ]
+    ):
+        assert bench.error(bench.ask(Compare(id=f"c{number}", token=token, target=target, **asked))).code == code
+    assert len(bench.work) == sent
 
 
 def test_the_texts_of_several_units_are_told_apart(bench: FrontBench) -> None:

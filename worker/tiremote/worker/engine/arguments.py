@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -22,6 +22,9 @@ from tiremote.worker.engine.runtime_arrays import ArrayRuntime
 from tiremote.worker.engine.scalars import Mismatch
 from tiremote.worker.engine.signature import ArrayType, ParameterType, TemplateType
 from tiremote.worker.engine.writes import certainly_written
+
+if TYPE_CHECKING:
+    from tiremote.worker.engine.runtime import TaichiRuntime
 
 #: What is compared at a time: small enough to stay in a cache, and to end soon where the start differs.
 _BLOCK = 1 << 20
@@ -69,6 +72,10 @@ class BoundCall:
         """Calls the target; what it raises is not changed. On a GPU the work may still run afterwards."""
         return self.target(*self.values, **self.named)
 
+    def lent(self) -> dict[int | str, np.ndarray]:
+        """The copies of array arguments that the target may write, whether it did or not."""
+        return {each.key: each.scratch for each in self._lent if isinstance(each.came, WireArray)}
+
     def written(self) -> dict[int | str, np.ndarray]:
         """The arrays that changed, by position or by the name they were passed under; the device is synced before.
 
@@ -115,6 +122,19 @@ def same_bytes(one: np.ndarray, other: np.ndarray) -> bool:
         if not np.array_equal(mine[start : start + _BLOCK], theirs[start : start + _BLOCK]):
             return False
     return True
+
+
+def bind_call(
+    runtime: TaichiRuntime, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], shown: str
+) -> BoundCall:
+    """Checks and converts the arguments of whatever can be called. Raises `KernelArgumentError`; ``shown`` names it."""
+    if runtime.is_kernel(target) or runtime.is_bound_kernel(target):
+        return bind(runtime, target, args, kwargs)
+    if callable(target):
+        return bind_function(target, args, kwargs)
+    raise KernelArgumentError(
+        f"{shown} is a {type(target).__name__}, which cannot be called: call a function of the source that returns it"
+    )
 
 
 # Kernels ----------------------------------------------------------------------------------------------------

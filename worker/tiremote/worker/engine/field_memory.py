@@ -46,6 +46,22 @@ def field_memory(field: Any, meta: ArrayMeta, runtime: ArrayRuntime, kernels: Co
     return field.__dict__[_FOUND]  # type: ignore[no-any-return]
 
 
+def locate_like(field: Any, model: Any, anchor: Any, runtime: ArrayRuntime) -> bool:
+    """Finds the memory of a field without a kernel, and remembers it there. Whether that could be.
+
+    ``model`` is declared as the field is, ``anchor`` lies in the same tree, and the memory of both was found before.
+    """
+    strides, start = model.__dict__.get(_FOUND), anchor.__dict__.get(_FOUND)
+    here, there, known = (runtime.dense_place(each) for each in (field, anchor, model))
+    if strides is None or start is None or here is None or there is None or known is None:
+        return False
+    same_cells = here[2] == known[2] and runtime.dense_offsets(field) == runtime.dense_offsets(model)
+    if not same_cells or here[0] != there[0] or any(runtime.field_offset(field)):
+        return False
+    field.__dict__[_FOUND] = Memory(start.address + here[1] - there[1], strides.strides)
+    return True
+
+
 def _found(field: Any, meta: ArrayMeta, runtime: ArrayRuntime, kernels: CopyKernels) -> Memory | None:
     offsets = runtime.dense_offsets(field)
     # ti.get_addr does not know of a field's offset: with one it tells addresses outside of the field.

@@ -44,7 +44,7 @@ class KernelLoader:
             runtime = TaichiRuntime()
             runtime.adopt()
         self._runtime = runtime
-        self._builder = Builder(self._runtime, self._owner, self._find)
+        self._builder = Builder(self._runtime, self.owner, self._find)
         self._transaction: Transaction | None = None
         #: The newest is the last.
         self._units: dict[str, LoadedUnit] = {}
@@ -144,8 +144,8 @@ class KernelLoader:
         finally:
             self._transaction = None
 
-    def _owner(self, name: str, for_unit: str) -> LoadedUnit | None:
-        """Where a free name comes from."""
+    def owner(self, name: str, for_unit: str) -> LoadedUnit | None:
+        """Where a name comes from that a unit's text uses and does not define."""
         units = self._units if self._transaction is None else self._transaction.units
         return owner_of(units, name, for_unit)
 

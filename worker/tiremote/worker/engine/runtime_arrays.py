@@ -209,6 +209,24 @@ class ArrayRuntime:
         first = nodes[0]._offset_bytes_in_parent_cell
         return [int(node._offset_bytes_in_parent_cell - first) for node in nodes]
 
+    def dense_place(self, field: Any) -> tuple[int, int, tuple[int, ...]] | None:
+        """The id of a field's root, the bytes from there to its first element, and the cell sizes between them.
+
+        None where anything but dense blocks is between.
+        """
+        kinds = self.core.SNodeType
+        # Before that nothing has a place in memory.
+        self.impl.get_runtime().materialize_root_fb(False)
+        node = field.vars[0].ptr.snode()
+        start, cells = 0, []
+        while node.parent is not None:
+            if node.type not in (kinds.place, kinds.dense):
+                return None
+            start += node.offset_bytes_in_parent_cell
+            cells.append(node.cell_size_bytes)
+            node = node.parent
+        return int(node.id), int(start), tuple(cells)
+
     def max_dimensions(self) -> int:
         """The most axes of a field or ndarray, without the element's own."""
         return int(self.core.get_max_num_indices())

@@ -9,17 +9,31 @@ from typing import Any
 
 import numpy as np
 
-from tiremote.protocol.errors import KernelArgumentError, PayloadTooLarge, ProtocolError, UnknownName
-from tiremote.protocol.messages import Alloc, Cleanup, Compile, CompileAll, EngineRequest, Fetch, Put, Run, Snapshot
+from tiremote.protocol.comparison import Comparison
+from tiremote.protocol.errors import KernelArgumentError, PayloadTooLarge, ProtocolError
+from tiremote.protocol.messages import (
+    Alloc,
+    Cleanup,
+    Compare,
+    Compile,
+    CompileAll,
+    EngineRequest,
+    Fetch,
+    Put,
+    Run,
+    Snapshot,
+)
 from tiremote.protocol.receipts import ArrayHolding, Receipt, UnitHolding
 from tiremote.protocol.results import ArrayResult, CleanupResult, CompileAllResult, FetchResult, Limits, RunResult
-from tiremote.protocol.values import Handle, Name, Ref, WireArray
+from tiremote.protocol.values import Handle, Name, Ref
 from tiremote.worker.engine.accounts import Accounts
-from tiremote.worker.engine.arguments import bind, bind_function
+from tiremote.worker.engine.arguments import bind_call
 from tiremote.worker.engine.arrays import Arrays
+from tiremote.worker.engine.comparing import Comparer
 from tiremote.worker.engine.holdings import Holdings
 from tiremote.worker.engine.host_copies import HostCopies, SendCopies
 from tiremote.worker.engine.loader import KernelLoader
+from tiremote.worker.engine.references import References, attribute, shown
 from tiremote.worker.engine.results import Kept, to_plain
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.engine.unit import LoadedUnit
@@ -48,6 +62,8 @@ class Service:
         self._loader = KernelLoader(runtime)
         self._arrays = Arrays(runtime)
         self._holdings = Holdings(session, generation)
+        self._references = References(self._loader, self._holdings)
+        self._comparer = Comparer(runtime, self._arrays, self._loader, self._references)
         self._copies = HostCopies(runtime, self._arrays, self._loader, self._holdings)
         self._take_snapshot = functools.partial(self._copies.snapshot, snapshot_bytes, send_copies)
         self._accounts = Accounts(runtime, self._loader, self._arrays, self._holdings)
@@ -62,6 +78,7 @@ class Service:
             Fetch: self._fetch,
             Cleanup: self._cleanup,
             Snapshot: self._snapshot,
+            Compare: self._compare,
         }
         self._begin(None)
 
@@ -171,20 +188,12 @@ class Service:
         self._units.append(holding)
 
     def _run(self, request: Run) -> RunResult:
-        target = self._resolve(request.target)
+        target = self._references.resolve(request.target)
         if request.method is not None:
-            target = self._attribute(target, request.method, _shown(request.target, target))
-        args = [self._argument(value) for value in request.args]
-        kwargs = {name: self._argument(value) for name, value in request.kwargs.items()}
-        if self._runtime.is_kernel(target) or self._runtime.is_bound_kernel(target):
-            call = bind(self._runtime, target, args, kwargs)
-        elif callable(target):
-            call = bind_function(target, args, kwargs)
-        else:
-            raise KernelArgumentError(
-                f"{request.method or _shown(request.target, target)} is a {type(target).__name__}, "
-                "which cannot be called: call a function of the source that returns it"
-            )
+            target = attribute(target, request.method, shown(request.target, target))
+        args = [self._references.argument(value) for value in request.args]
+        kwargs = {name: self._references.argument(value) for name, value in request.kwargs.items()}
+        call = bind_call(self._runtime, target, args, kwargs, request.method or shown(request.target, target))
         started, compiled = self._clock(), self._runtime.compile_clock.compiled
         value = call.launch()
         self._runtime.sync()
@@ -196,6 +205,12 @@ class Service:
         written = [[key, array] for key, array in call.written().items()]
         return RunResult(value=self._sent(to_plain(value, self._runtime)), written=written)  # type: ignore[arg-type]
 
+    def _compare(self, request: Compare) -> Comparison:
+        compared = self._comparer.compare(request)
+        self.compile_seconds = compared.before.compile + compared.after.compile
+        self.launch_seconds = sum((*compared.before.launches, *compared.after.launches))
+        return compared
+
     # ------------------------------------------------------------ arrays
 
     def _put(self, request: Put) -> ArrayResult:
@@ -206,7 +221,7 @@ class Service:
             holding = self._keep(made, request.label)
             self.moved = self._copies.put(request, holding.handle, made)
             return ArrayResult(holding=holding)
-        target = self._resolve(request.target)
+        target = self._references.resolve(request.target)
         self._arrays.write(target, data, request.region, request.flat, cast=request.cast)
         self.moved = self._copies.put(request, request.target, target)
         return ArrayResult(holding=None)
@@ -216,17 +231,17 @@ class Service:
             return request.array.view()
         if request.source is None:
             raise AssertionError("a put has an array or a source")
-        return self._arrays.read(self._resolve(request.source))
+        return self._arrays.read(self._references.resolve(request.source))
 
     def _dtype_of(self, data: np.ndarray) -> str:
         return self._arrays.meta(data).dtype
 
     def _alloc(self, request: Alloc) -> ArrayResult:
         if request.target is not None:
-            self._fill(self._resolve(request.target), request)
+            self._fill(self._references.resolve(request.target), request)
             return ArrayResult(holding=None)
         if request.copy_of is not None:
-            original = self._resolve(request.copy_of)
+            original = self._references.resolve(request.copy_of)
             made: Any = self._arrays.read(original)
             self.moved = self._copies.copied(request.copy_of, original, made)
         else:
@@ -247,7 +262,7 @@ class Service:
         self._arrays.fill(target, request.fill, number=request.value, seed=request.seed)
 
     def _fetch(self, request: Fetch) -> FetchResult:
-        target = self._resolve(request.target)
+        target = self._references.resolve(request.target)
         if request.form == "handle":
             named = isinstance(request.target, Name)
             place = self._copies.place_of(request.target)
@@ -257,7 +272,7 @@ class Service:
             return FetchResult(summary=self._arrays.summary(target))
         if self._arrays.kind(target) == "object":
             if request.region is not None or request.flat is not None:
-                raise KernelArgumentError(f"{_shown(request.target, target)} is no array: it has no parts to fetch")
+                raise KernelArgumentError(f"{shown(request.target, target)} is no array: it has no parts to fetch")
             plain = to_plain(target, self._runtime)
             if isinstance(plain, Kept):
                 return FetchResult(value=self._keep(plain.value, place=self._copies.place_of(request.target)).handle)
@@ -275,7 +290,7 @@ class Service:
             size = max(request.flat[1] - request.flat[0], 0) * self._arrays.meta(target).itemsize
         if size > limit:
             raise PayloadTooLarge(
-                f"{_shown(request.target, target)} has {size} bytes, "
+                f"{shown(request.target, target)} has {size} bytes, "
                 f"at most {limit} go in one answer: fetch flat ranges",
                 size=size,
                 limit=limit,
@@ -340,51 +355,3 @@ class Service:
         if isinstance(value, dict):
             return {key: self._sent(one) for key, one in value.items()}
         return value
-
-    def _argument(self, value: Any) -> Any:
-        """What a received value stands for; an array argument itself stays as it came."""
-        if isinstance(value, Handle | Name):
-            return self._resolve(value)
-        return _inside(value, self._resolve)
-
-    def _resolve(self, ref: Ref) -> Any:
-        if isinstance(ref, Handle):
-            return self._holdings.value(ref)
-        return self._attribute(self._loader[ref.unit], ref.name, "" if ref.unit is None else ref.unit)
-
-    def _attribute(self, value: Any, dotted: str, where: str) -> Any:
-        for part in dotted.split("."):
-            if not part.isidentifier() or part.startswith("__"):
-                raise UnknownName(f"{dotted!r} is not a name that can be reached from outside", name=dotted)
-            try:
-                value = getattr(value, part)
-            except AttributeError as error:
-                # The unit's own error lists what there is; an attribute's comes from whatever object it is.
-                if isinstance(error, UnknownName):
-                    raise
-                raise UnknownName(f"{where or 'the unit'} has no {dotted!r}: {error}", name=dotted) from None
-        return value
-
-
-def _shown(ref: Ref, value: Any) -> str:
-    """A target in an error: its name, or what kind of thing a handle stands for."""
-    return str(ref) if isinstance(ref, Name) else f"the {type(value).__name__}"
-
-
-def _inside(value: Any, resolve: Callable[[Ref], Any]) -> Any:
-    """Lists, tuples and dicts with what stands for something replaced; nested arrays become private copies."""
-    if isinstance(value, list):
-        return [_nested(one, resolve) for one in value]
-    if isinstance(value, tuple):
-        return tuple(_nested(one, resolve) for one in value)
-    if isinstance(value, dict):
-        return {key: _nested(one, resolve) for key, one in value.items()}
-    return value
-
-
-def _nested(value: Any, resolve: Callable[[Ref], Any]) -> Any:
-    if isinstance(value, WireArray):
-        return value.copy()
-    if isinstance(value, Handle | Name):
-        return resolve(value)
-    return _inside(value, resolve)

@@ -63,7 +63,7 @@ from tiremote.worker.front.scheduler import Scheduler
 from tiremote.worker.front.session_table import SessionTable
 from tiremote.worker.front.sessions import Job, Seat, Session, describe
 from tiremote.worker.front.settings import Settings
-from tiremote.worker.front.texts import as_compile, history, texts_of
+from tiremote.worker.front.texts import as_sent, history, source_bytes, texts_of
 from tiremote.worker.link import Message
 
 _log = logging.getLogger(__name__)
@@ -163,15 +163,16 @@ class Front:
         self, route: Route, request: EngineRequest, seat: Seat, frames: Sequence[Any], nbytes: int, now: float
     ) -> None:
         self._admit(request, seat.session, nbytes)
-        compiled = as_compile(request, seat.session)
+        full = as_sent(request, seat.session)
+        sent = frames if full is request else encode(full)
         job = Job(
             key=self.scheduler.new_key(),
             seat=seat,
             listeners=[Listener(claim=(seat.token, request.id), route=route, events=request.events)],
             request=request,
-            header=bytes(memoryview(frames[0] if compiled is request else encode(compiled)[0])),
-            texts=texts_of(compiled),
-            buffers=tuple(frames[1:]),
+            header=bytes(memoryview(sent[0])),
+            texts=texts_of(full),
+            buffers=tuple(sent[1:]),
             nbytes=nbytes + memoryview(frames[0]).nbytes,
             received=now,
             output=Output(self._settings.output_bytes),
@@ -183,7 +184,7 @@ class Front:
         limits = self._settings.limits
         if self._drain_until is not None:
             raise Refused("the worker is shutting down and takes no new work")
-        size = sum(len(text.encode()) for text in texts_of(request).values())
+        size = source_bytes(request)
         if size > limits.source_bytes:
             raise PayloadTooLarge(
                 f"a source of {size} bytes came, at most {limits.source_bytes} are taken",

@@ -62,6 +62,17 @@ class UnitHistory:
                 known=known,
             ) from None
 
+    def before(self, version: int) -> int:
+        """The version before that one. Raises `UnknownName` where none is remembered."""
+        found = max((each for each in self._versions if each < version), default=None)
+        if found is None:
+            raise UnknownName(
+                f"the history of unit {self._unit!r} has nothing before version {version} to compare it with",
+                name=f"{self._unit} before version {version}",
+                known=tuple(map(str, self._versions)),
+            )
+        return found
+
 
 def line_changes(before: str, after: str) -> tuple[int, int]:
     """How many lines a diff adds and removes."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from tiremote.protocol.errors import UnknownName
-from tiremote.protocol.messages import Compile, CompileAll, EngineRequest, History, Rollback
+from tiremote.protocol.errors import ProtocolError, UnknownName
+from tiremote.protocol.messages import Compare, Compile, CompileAll, EngineRequest, History, Rollback, Side
 from tiremote.protocol.results import HistoryResult
+from tiremote.worker.front.history import UnitHistory
 from tiremote.worker.front.sessions import Job, Session, Unit
 
 
@@ -27,10 +29,14 @@ def _unit(session: Session, name: str) -> Unit:
         ) from None
 
 
-def as_compile(request: EngineRequest, session: Session) -> EngineRequest:
-    """What the engine is sent: a rollback is a compile of an earlier text, which only the front has."""
-    if not isinstance(request, Rollback):
-        return request
+def as_sent(request: EngineRequest, session: Session) -> EngineRequest:
+    """What the engine is sent: with the texts of earlier versions, which only the front has. Raises `UnknownName`."""
+    if isinstance(request, Rollback):
+        return _as_compile(request, session)
+    return _with_texts(request, session) if isinstance(request, Compare) else request
+
+
+def _as_compile(request: Rollback, session: Session) -> Compile:
     source = _unit(session, request.unit).history.get(request.version).source
     return Compile(
         id=request.id,
@@ -43,11 +49,38 @@ def as_compile(request: EngineRequest, session: Session) -> EngineRequest:
     )
 
 
+def _with_texts(request: Compare, session: Session) -> Compare:
+    name = request.target.unit or session.newest
+    if name is None:
+        raise UnknownName("nothing is loaded yet", name=None)
+    unit = _unit(session, name)
+    before, after = request.before or Side(), request.after or Side()
+    if request.before is None and after.source is None:
+        newer = unit.holding.version if after.version is None else after.version
+        before = Side(version=unit.history.before(newer))
+    return replace(request, before=_with_text(before, unit.history), after=_with_text(after, unit.history))
+
+
+def _with_text(side: Side, history: UnitHistory) -> Side:
+    if side.version is None:
+        return side
+    if side.source is not None:
+        raise ProtocolError("a side of compare is a version or a source; both came")
+    return Side(version=side.version, source=history.get(side.version).source)
+
+
 def texts_of(request: EngineRequest) -> Mapping[str | None, str]:
     """The texts that a request loads, by unit; that of a unit which the worker names is under None."""
     if isinstance(request, CompileAll):
         return {each.unit: each.source for each in request.units}
     return {request.unit: request.source} if isinstance(request, Compile) else {}
+
+
+def source_bytes(request: EngineRequest) -> int:
+    """The size of all source that came with a request."""
+    sides = (request.before, request.after) if isinstance(request, Compare) else ()
+    texts = [*texts_of(request).values(), *(side.source or "" for side in sides if side is not None)]
+    return sum(len(text.encode()) for text in texts)
 
 
 def text_for(unit: str, job: Job) -> str:
