@@ -20,7 +20,7 @@ from tiremote.worker.front.core import Front
 from tiremote.worker.front.effects import Effect, Kill, Nudge, Send, Spawn, Stop, ToEngine
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.host_copy import Moved, Piece
-from tiremote.worker.link import Changes, Copied, Done, Load, Open, PutBack, Ready, Snap, Work
+from tiremote.worker.link import Changes, Copied, Done, Load, Open, PutBack, Ready, Snap, UnitArrays, Work
 
 INFO = EngineInfo(runtime="taichi", version="1.7.4", arch="cpu", device="bench")
 
@@ -229,7 +229,9 @@ class FrontBench:
         """The engine reports that the last job loaded a unit."""
         definitions = (Definition(**{"name": "step", "kind": "kernel", **definition}),)
         holding = UnitHolding(unit=unit, version=version, definitions=definitions, loaded_by=request.id)
-        self.done(self.work[-1], changes=Changes(units=(holding,)))
+        fields = tuple(one.name for one in definitions if one.kind in ("field", "ndarray"))
+        arrays = (UnitArrays(unit=unit, names=fields),)
+        self.done(self.work[-1], changes=Changes(units=(holding,), unit_arrays=arrays))
 
     def keep_array(self, token: str, handle: str = "s.1.1", label: str | None = None, nbytes: int = 40) -> None:
         """An array is made."""
@@ -255,4 +257,4 @@ class FrontBench:
 
 def whole(target: Ref, data: bytes) -> Moved:
     """An array of these bytes, all of it."""
-    return Moved(target=target, size=len(data), piece=Piece(dtype="u8", shape=(len(data),)))
+    return Moved(target=target, dtype="u8", shape=(len(data),), piece=Piece(dtype="u8", shape=(len(data),)))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from tiremote.protocol.values import Handle, Name, Ref
 from tiremote.worker.front.copies import CopyStore, HostCopy
@@ -15,7 +18,7 @@ Y = Name(unit="sim", name="y")
 def part(flat: tuple[int, int] | None = None, target: Ref = X, size: int = 10) -> Moved:
     """A piece of an array of bytes: whole, or a range of it."""
     count = size if flat is None else flat[1] - flat[0]
-    return Moved(target=target, size=size, piece=Piece(dtype="u8", shape=(count,), flat=flat))
+    return Moved(target=target, dtype="u8", shape=(size,), piece=Piece(dtype="u8", shape=(count,), flat=flat))
 
 
 class Store(CopyStore):
@@ -202,3 +205,115 @@ def test_a_field_is_exact_from_its_load_until_it_is_put_into_or_something_ran() 
     assert not store.is_exact("s", other)
     store.loaded("s", "sim")
     assert store.is_exact("s", Y)
+
+
+THERE = Handle(kind="array", id="s.1.9")
+
+
+def test_a_copy_on_the_worker_that_some_code_was_given_is_one_of_nothing() -> None:
+    """A kernel may write to it: what is fetched of it then is not what the array held."""
+    store = Store(1 << 20)
+    store.copied("s", THERE, part(), request="copy", now=1.5)
+    store.fetch(part((0, 5), target=THERE))
+    store.is_given("s", THERE)
+    store.changed("s")
+    store.fetch(part(target=THERE), b"other")
+    assert set(store.known()) == {THERE}
+
+
+def test_a_copy_on_the_worker_that_is_written_to_is_one_of_nothing() -> None:
+    """By a put."""
+    store = Store(1 << 20)
+    store.copied("s", THERE, part(), request="copy", now=1.5)
+    store.put(part((0, 5), target=THERE))
+    store.fetch(part(target=THERE), b"other")
+    assert set(store.known()) == {THERE}
+
+
+def test_what_is_fetched_of_an_array_that_is_gone_does_not_bring_it_back() -> None:
+    """Its name may be that of another array now."""
+    store = Store(1 << 20)
+    store.copied("s", THERE, part(target=Y), request="copy", now=1.5)
+    store.fetch(part((0, 5), target=THERE))
+    store.drop_unit("s", "sim")
+    store.fetch(part((5, 10), target=THERE))
+    assert Y not in store.known()
+
+
+def test_an_array_that_gets_the_contents_of_another_has_its_copy() -> None:
+    """A large field is put into a host array first, in pieces."""
+    store = Store(1 << 20)
+    store.put(part((0, 5), target=THERE), b"first")
+    store.put(part((5, 10), target=THERE), b"second")
+    into = replace(part(target=Y), source=THERE)
+    assert store.put_from("s", into, request="put", now=1.0) is not None
+    store.drop_handle("s", THERE.id)
+    (copy,) = store.of("s")
+    assert (copy.target, [data for _, data in copy.pieces]) == (Y, [b"first", b"second"])
+    store.put(part(target=THERE))
+    store.changed("s")
+    assert store.put_from("s", into, request="later", now=2.0) is None
+    assert store.known()[Y] == "put"
+
+
+def test_an_array_that_came_in_many_pieces_is_patched_as_well() -> None:
+    """Only what was put into it afterwards counts."""
+    store = Store(1 << 30)
+    size = 4000 * 1000
+    for number in range(0, size, 4000):
+        store.put(part((number, number + 4000), size=size), b"part")
+    copy = store.put(part((1, 2), size=size), b"x", "patch")
+    assert copy is not None
+    assert len(copy.pieces) == 1001
+
+
+def test_what_has_begun_to_come_and_was_left_goes_before_what_came_later() -> None:
+    """A transfer that its client gave up takes no room for ever."""
+    store = Store(10_000)
+    store.put(part((0, 6_000), size=9_000), b"begun")
+    store.put(part(target=Y, size=6_000), b"whole")
+    assert set(store.known()) == {Y}
+    assert store.put(part((6_000, 9_000), size=9_000)) is None
+    assert store.nbytes <= 10_000
+
+
+def test_an_array_that_was_written_to_in_another_way_is_not_patched() -> None:
+    """A put that is too large to be kept makes the copy one of before."""
+    store = Store(4_000)
+    store.put(part(size=2_000), b"whole")
+    wide = replace(part(size=2_000), piece=Piece(dtype="f64", shape=(2_000,), cast=True))
+    assert store.put(wide) is None
+    assert not store.is_exact("s", X)
+    assert store.put(part((0, 1), size=2_000), b"x", "later") is None
+    assert store.known() == {X: "p"}
+
+
+def test_small_pieces_do_not_keep_the_memory_that_they_came_in() -> None:
+    """ZeroMQ reads many small messages at once; a view of one would hold them all."""
+    store = Store(1 << 20)
+    memory = bytearray(b"much memory" * 1000)
+    store.put(part(), memoryview(memory)[:10])
+    ((_, data),) = store.of("s")[0].pieces
+    assert data == bytes(memory[:10])
+    memory.clear()
+
+
+def test_large_pieces_are_not_copied() -> None:
+    """They lie in memory of their own."""
+    store = Store(1 << 20)
+    memory = bytearray(100_000)
+    store.put(part(size=100_000), memoryview(memory))
+    with pytest.raises(BufferError):
+        memory.clear()
+
+
+def test_a_lost_engine_ends_what_was_under_way() -> None:
+    """Nobody will fetch the rest of a copy that went with it; what was whole stays."""
+    store = Store(1 << 20)
+    store.put(part(target=Y))
+    store.copied("s", THERE, part(), request="copy", now=1.5)
+    store.fetch(part((0, 5), target=THERE))
+    store.engine_lost("s")
+    store.fetch(part((5, 10), target=THERE))
+    assert set(store.known()) == {Y}
+    assert not store.is_stand_in("s", THERE)

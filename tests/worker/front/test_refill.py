@@ -73,7 +73,7 @@ def test_an_array_of_many_pieces_goes_in_several_messages(bench: FrontBench, mon
         bench.ask(
             Put(id=f"p{at}", token=token, target=X, flat=(at, at + 1), array=wire_array(np.frombuffer(data, np.uint8)))
         )
-        bench.done(bench.work[-1], moved=Moved(target=X, size=5, piece=piece))
+        bench.done(bench.work[-1], moved=Moved(target=X, dtype="u8", shape=(5,), piece=piece))
     bench.run(token)
     bench.die(1)
     assert len(bench.put_backs) == 1
@@ -89,7 +89,9 @@ def test_an_array_that_does_not_come_back_is_lost_alone(bench: FrontBench, monke
     token = bench.hello()
     bench.put_array(token, b"abc", X.id, label="x")
     bench.ask(Put(id="p", token=token, target=X, flat=(0, 1), array=wire_array(np.frombuffer(b"z", np.uint8))))
-    bench.done(bench.work[-1], moved=Moved(target=X, size=3, piece=Piece(dtype="u8", shape=(1,), flat=(0, 1))))
+    bench.done(
+        bench.work[-1], moved=Moved(target=X, dtype="u8", shape=(3,), piece=Piece(dtype="u8", shape=(1,), flat=(0, 1)))
+    )
     bench.put_array(token, b"def", Y.id, label="y")
     lost = bench.run(token)
     bench.die(1)

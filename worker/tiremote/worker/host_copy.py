@@ -45,14 +45,22 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Moved:
-    """A put or a fetch has moved a piece of ``target``, which has ``size`` numbers in all.
+    """A put or a fetch has moved a piece of ``target``, which is of that dtype and, elements included, shape.
 
     ``target`` is a handle, or the name in the unit that made the array: an array has one such, however it was reached.
+    ``source``: the bytes are those of that array, all of them, and did not come along.
     """
 
     target: Ref
-    size: int
+    dtype: str
+    shape: tuple[int, ...]
     piece: Piece
+    source: Ref | None = None
+
+    @property
+    def size(self) -> int:
+        """Numbers in the array."""
+        return prod(self.shape)
 
     @property
     def whole(self) -> bool:

@@ -80,8 +80,9 @@ class PutBack:
     tag: ClassVar[str] = "put back"
     key: int
     target: Ref
-    #: How many numbers it had.
-    size: int = 0
+    #: Those of the array that the pieces are of.
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
     pieces: tuple[Piece, ...] = ()
     holding: ArrayHolding | None = None
 
@@ -120,14 +121,23 @@ class Ready:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class UnitArrays:
+    """The names that lead to a unit's fields and ndarrays: ``x``, ``sim.grid.mass``."""
+
+    unit: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Changes:
-    """What a request did to what the session holds. ``reset`` names fields and ndarrays that were declared anew."""
+    """What a request did to what the session holds. ``reset``: names that lead to another array now, or to none."""
 
     units: tuple[UnitHolding, ...] = ()
     dropped_units: tuple[str, ...] = ()
     arrays: tuple[ArrayHolding, ...] = ()
     dropped: tuple[str, ...] = ()
     reset: tuple[Ref, ...] = ()
+    unit_arrays: tuple[UnitArrays, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

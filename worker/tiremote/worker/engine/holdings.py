@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -29,6 +29,10 @@ class Holdings:
         self._held: dict[str, Held] = {}
         #: The object's identity to its handle: what is returned twice is one thing.
         self._ids: dict[int, str] = {}
+        #: Names in units to the handles of what they led to last.
+        self._places: dict[Name, str] = {}
+        #: What is told otherwise of a handle than before.
+        self._changed: dict[str, ArrayHolding] = {}
 
     def keep(
         self,
@@ -47,14 +51,41 @@ class Holdings:
             return self._held[known].holding, False
         handle = Handle(kind=kind, id=f"{self._session}.{self._generation}.{next(self._numbers)}", meta=meta)
         holding = ArrayHolding(handle=handle, label=label, nbytes=nbytes, made_by=made_by, place=place)
-        self._held[handle.id] = Held(value=value, holding=holding)
-        self._ids[id(value)] = handle.id
+        self.adopt(holding, value)
         return holding, True
 
     def adopt(self, holding: ArrayHolding, value: Any) -> None:
         """Has an earlier engine's handle stand for this object."""
         self._held[holding.handle.id] = Held(value=value, holding=holding)
         self._ids[id(value)] = holding.handle.id
+        if holding.place is not None:
+            self._places[holding.place] = holding.handle.id
+
+    def of(self, value: Any) -> ArrayHolding | None:
+        """What is told of an object, None where it has no handle."""
+        known = self._ids.get(id(value))
+        return None if known is None else self._held[known].holding
+
+    def at(self, place: Name) -> Handle | None:
+        """The handle of what that name led to last."""
+        known = self._places.get(place)
+        return None if known is None else self._held[known].holding.handle
+
+    def place(self, handle: Handle, place: Name | None) -> None:
+        """Another name leads to the object now, or none."""
+        held = self._find(handle)
+        self._leave(held)
+        holding = self._changed[handle.id] = replace(held.holding, place=place)
+        self.adopt(holding, held.value)
+
+    def _leave(self, held: Held) -> None:
+        if held.holding.place is not None and self._places.get(held.holding.place) == held.holding.handle.id:
+            del self._places[held.holding.place]
+
+    def take_changed(self) -> list[ArrayHolding]:
+        """What is told otherwise since this was asked last."""
+        changed, self._changed = list(self._changed.values()), {}
+        return changed
 
     def __contains__(self, handle: Handle) -> bool:
         """Whether something is kept under it."""
@@ -72,6 +103,8 @@ class Holdings:
         """Forgets the object and returns it. Raises likewise."""
         held = self._find(handle)
         del self._held[handle.id]
+        self._changed.pop(handle.id, None)
+        self._leave(held)
         # Two names whose handles were taken may have become one thing, which has two handles then.
         if self._ids.get(id(held.value)) == handle.id:
             del self._ids[id(held.value)]

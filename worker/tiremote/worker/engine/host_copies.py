@@ -12,12 +12,13 @@ from tiremote.protocol.dtypes import name_of
 from tiremote.protocol.errors import KernelArgumentError, TiremoteError
 from tiremote.protocol.messages import Fetch, Put
 from tiremote.protocol.receipts import ArrayHolding
-from tiremote.protocol.values import Handle, Name, Ref
+from tiremote.protocol.values import Name, Ref
 from tiremote.worker.engine.arrays import Arrays
 from tiremote.worker.engine.holdings import Holdings
 from tiremote.worker.engine.loader import KernelLoader
-from tiremote.worker.engine.places import arrays_in, reach, why_not_copied
+from tiremote.worker.engine.places import reach, why_not_copied
 from tiremote.worker.engine.runtime import TaichiRuntime
+from tiremote.worker.engine.whereabouts import Whereabouts
 from tiremote.worker.host_copy import Moved, Piece
 from tiremote.worker.link import INLINE_BYTES, PutBack
 
@@ -32,48 +33,25 @@ _SMALL = INLINE_BYTES
 class HostCopies:
     """What of a session's arrays comes and goes, all of them for a snapshot, and back what was lost with an engine."""
 
-    def __init__(self, runtime: TaichiRuntime, arrays: Arrays, loader: KernelLoader, holdings: Holdings) -> None:
+    def __init__(
+        self, runtime: TaichiRuntime, arrays: Arrays, loader: KernelLoader, holdings: Holdings, whereabouts: Whereabouts
+    ) -> None:
         self._runtime = runtime
         self._arrays = arrays
         self._loader = loader
         self._holdings = holdings
-
-    # ------------------------------------------------------------ what an array is called
-
-    def place_of(self, ref: Ref) -> Name | None:
-        """The name of an array in the unit that made it, for a name that may be another unit's or a handle."""
-        if isinstance(ref, Handle):
-            return self._holdings.holding(ref).place
-        loaded = self._loader.loaded(ref.unit)
-        first, _, rest = ref.name.partition(".")
-        # A name that a text does not bind itself comes from another unit.
-        while first not in loaded.own and first in loaded.uses:
-            loaded = self._loader.loaded(loaded.uses[first][0])
-        return Name(unit=loaded.unit, name=f"{first}.{rest}" if rest else first)
-
-    def place_of_value(self, value: Any) -> Name | None:
-        """Where a unit's text holds this array, None where none does."""
-        for unit, path, array in self._of_units():
-            if array is value:
-                return Name(unit=unit, name=path)
-        return None
-
-    def _of_units(self) -> Iterator[tuple[str, str, Any]]:
-        seen: set[int] = set()
-        for unit in self._loader:
-            loaded = self._loader.loaded(unit)
-            names = [name for name in loaded.own if name in loaded.namespace]
-            for path, array in arrays_in(loaded.namespace, names, self._runtime):
-                if id(array) not in seen:
-                    seen.add(id(array))
-                    yield unit, path, array
+        self._whereabouts = whereabouts
 
     # ------------------------------------------------------------ out
 
-    def put(self, request: Put, target: Ref, value: Any) -> Moved | None:
-        """What a put has moved; None where its bytes came from an array that is here already."""
-        if request.array is None:
+    def put(self, request: Put, target: Ref, value: Any, source: Any = None) -> Moved | None:
+        """What a put has moved; None where that says too little of what the array holds now. ``source``: the array
+        that is the request's source."""
+        if isinstance(value, np.ndarray) and value.base is not None:
+            # Another array sees the same memory, and holds something else now as well.
             return None
+        if request.array is None:
+            return self._put_from(request, target, value, source)
         came = request.array.descriptor
         piece = Piece(
             dtype=came.dtype,
@@ -85,21 +63,34 @@ class HostCopies:
         )
         return self._moved(target, value, piece)
 
+    def _put_from(self, request: Put, target: Ref, value: Any, source: Any) -> Moved | None:
+        """The front may have what was put into the source."""
+        if request.source is None or request.region is not None or request.flat is not None:
+            return None
+        theirs = self._moved(request.source, source, self._whole(source))
+        mine = self._moved(target, value, self._whole(value))
+        same = (theirs.dtype, theirs.shape) == (mine.dtype, mine.shape)
+        return replace(mine, source=theirs.target) if same else None
+
     def fetched(self, request: Fetch, value: Any, array: np.ndarray) -> Moved | None:
         """What a fetch has moved."""
         if why_not_copied(value, self._runtime) is not None:
             return None
-        return self._moved(request.target, value, replace(_whole(array), region=request.region, flat=request.flat))
+        piece = Piece(dtype=name_of(array.dtype), shape=array.shape, region=request.region, flat=request.flat)
+        return self._moved(request.target, value, piece)
 
-    def copied(self, target: Ref, value: Any, array: np.ndarray) -> Moved | None:
+    def copied(self, target: Ref, value: Any) -> Moved | None:
         """What a copy that stays here is one of."""
-        if why_not_copied(value, self._runtime) is not None:
-            return None
-        return self._moved(target, value, _whole(array))
+        return None if why_not_copied(value, self._runtime) else self._moved(target, value, self._whole(value))
 
     def _moved(self, target: Ref, value: Any, piece: Piece) -> Moved:
-        place = self.place_of(target)
-        return Moved(target=place or target, size=self._arrays.meta(value).size, piece=piece)
+        meta = self._arrays.meta(value)
+        name = self._whereabouts.name_for(target, value)
+        return Moved(target=name, dtype=meta.dtype, shape=meta.full_shape, piece=piece)
+
+    def _whole(self, value: Any) -> Piece:
+        meta = self._arrays.meta(value)
+        return Piece(dtype=meta.dtype, shape=meta.full_shape)
 
     def snapshot(self, max_bytes: int, send: SendCopies) -> dict[str, str]:
         """Sends every array there is, the small ones first, as many as ``max_bytes`` holds; why others are not there.
@@ -109,13 +100,13 @@ class HostCopies:
         skipped: dict[str, str] = {}
         batch: list[tuple[Moved, np.ndarray]] = []
         left = max_bytes
-        for nbytes, target, name, value in sorted(self._copyable(skipped), key=lambda one: one[0]):
+        for nbytes, _, name, target, value in sorted(self._copyable(skipped), key=lambda one: one[:2]):
             if nbytes > left:
-                skipped[name] = f"its {nbytes:,} bytes are more than the {left:,} that the worker may still keep"
+                skipped[name] = _too_large(nbytes, left, max_bytes)
                 continue
             try:
                 array = self._arrays.read(value)
-                moved = Moved(target=target, size=array.size, piece=_whole(array))
+                moved = self._moved(target, value, self._whole(value))
                 if array.nbytes > _SMALL:
                     send([moved], [_bytes_of(array)])
                 else:
@@ -129,26 +120,28 @@ class HostCopies:
         _send(batch, send)
         return skipped
 
-    def _copyable(self, skipped: dict[str, str]) -> Iterator[tuple[int, Ref, str, Any]]:
-        for target, name, value in self._all():
+    def _copyable(self, skipped: dict[str, str]) -> Iterator[tuple[int, int, str, Ref, Any]]:
+        """(bytes, number, name, target, array) of every array that can be copied."""
+        for number, (target, name, value) in enumerate(self._all()):
             reason = why_not_copied(value, self._runtime)
             if reason is not None:
                 skipped[name] = reason
                 continue
             try:
-                yield self._arrays.meta(value).nbytes, target, name, value
+                yield self._arrays.meta(value).nbytes, number, name, target, value
             except TiremoteError as error:
                 skipped[name] = error.message
 
     def _all(self) -> Iterator[tuple[Ref, str, Any]]:
-        seen: set[int] = set()
-        for unit, path, value in self._of_units():
-            seen.add(id(value))
+        self._whereabouts.settle_all()
+        of_units = set()
+        for unit, path, value in self._whereabouts.arrays():
+            of_units.add(id(value))
             yield Name(unit=unit, name=path), f"{unit}.{path}", value
         for handle in self._holdings.all():
             value, holding = self._holdings.value(handle), self._holdings.holding(handle)
-            if handle.kind != "object" and id(value) not in seen:
-                yield Handle(kind=handle.kind, id=handle.id), holding.label or f"{handle.kind} {handle.id}", value
+            if handle.kind != "object" and id(value) not in of_units:
+                yield handle, holding.label or f"{handle.kind} {handle.id}", value
 
     # ------------------------------------------------------------ back
 
@@ -176,6 +169,7 @@ class HostCopies:
         return holding
 
     def _at(self, place: Name) -> Any:
+        self._whereabouts.tell(place)
         return reach(self._loader.loaded(place.unit).namespace, place.name, self._runtime)
 
     def _made(self, holding: ArrayHolding) -> Any:
@@ -189,14 +183,17 @@ class HostCopies:
 
     def _write(self, value: Any, message: PutBack, buffers: Sequence[Any]) -> None:
         meta = self._arrays.meta(value)
-        if meta.size != message.size:
-            raise KernelArgumentError(f"it has {meta.size} numbers now, and {message.size} were kept")
+        now, then = (meta.dtype, meta.full_shape), (message.dtype, message.shape)
+        if now != then:
+            raise KernelArgumentError("it is {} {} now, and {} {} was kept".format(*now, *then))
         for piece, buffer in zip(message.pieces, buffers, strict=True):
             self._arrays.write(value, piece.descriptor.view(buffer), piece.region, piece.flat, cast=piece.cast)
 
 
-def _whole(array: np.ndarray) -> Piece:
-    return Piece(dtype=name_of(array.dtype), shape=array.shape)
+def _too_large(nbytes: int, left: int, max_bytes: int) -> str:
+    if not max_bytes:
+        return "this worker keeps no copies: start it with a larger --copies"
+    return f"its {nbytes:,} bytes are more than the {left:,} that this worker would still keep: see --copies"
 
 
 def _bytes_of(array: np.ndarray) -> memoryview:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
 _LONGEST = 10_000
 _MOST_VALUES = 200_000
 _DEEPEST = 12
+_PLAIN = (int, float, str, bool, bytes, type(None))
 
 
-def arrays_in(
+def things_in(
     namespace: Mapping[str, Any], names: Collection[str], runtime: TaichiRuntime
 ) -> Iterator[tuple[str, Any]]:
-    """(path, array) of every field, ndarray and NumPy array behind the names, each once: ``x``, ``layers[0]``,
-    ``sim.grid.mass``, ``particles.position`` for a member of a struct field.
+    """(path, thing) of every array, struct field and object of a unit's class behind the names, each once: ``x``,
+    ``layers[0]``, ``sim.grid.mass``, ``particles.position`` for a member of a struct field.
     """
     walk = _Walk(runtime)
     # Names first: an array that an object refers to as well is known by its own name.
@@ -33,32 +35,45 @@ def arrays_in(
         yield from walk.of(name, namespace[name], 0)
 
 
+def arrays_in(
+    namespace: Mapping[str, Any], names: Collection[str], runtime: TaichiRuntime
+) -> Iterator[tuple[str, Any]]:
+    """The arrays among them."""
+    return ((path, value) for path, value in things_in(namespace, names, runtime) if is_whole(value, runtime))
+
+
+def is_whole(value: Any, runtime: TaichiRuntime) -> bool:
+    """Whether this is one array: a field, an ndarray or a NumPy array, not a struct field or an object."""
+    return type(value) is np.ndarray or (is_array(value, runtime) and not runtime.is_struct_field(value))
+
+
 class _Walk:
     def __init__(self, runtime: TaichiRuntime) -> None:
         self._runtime = runtime
         self._seen: dict[int, Any] = {}
+        self._steps = 0
 
     def of(self, path: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
-        if id(value) in self._seen or len(self._seen) > _MOST_VALUES or depth > _DEEPEST:
+        self._steps += 1
+        if type(value) in _PLAIN or id(value) in self._seen or self._steps > _MOST_VALUES or depth > _DEEPEST:
             return
         runtime = self._runtime
-        if runtime.is_struct_field(value):
-            self._seen[id(value)] = value
+        self._seen[id(value)] = value
+        if is_whole(value, runtime):
+            yield path, value
+        elif runtime.is_struct_field(value):
+            yield path, value
             for name, member in value.field_dict.items():
                 yield from self.of(f"{path}.{name}", member, depth + 1)
-        elif is_array(value, runtime) or type(value) is np.ndarray:
-            self._seen[id(value)] = value
-            yield path, value
         elif is_unit_object(value):
-            self._seen[id(value)] = value
+            yield path, value
             for name, inner in list(attributes(value).items()):
-                yield from self.of(f"{path}.{name}", inner, depth + 1)
+                if name.isidentifier():
+                    yield from self.of(f"{path}.{name}", inner, depth + 1)
         elif type(value) in (list, tuple) and len(value) <= _LONGEST:
-            self._seen[id(value)] = value
             for number, inner in enumerate(value):
                 yield from self.of(f"{path}[{number}]", inner, depth + 1)
         elif type(value) is dict and len(value) <= _LONGEST:
-            self._seen[id(value)] = value
             for key, inner in list(value.items()):
                 if type(key) in (str, int):
                     yield from self.of(f"{path}[{key!r}]", inner, depth + 1)
@@ -66,8 +81,12 @@ class _Walk:
 
 def why_not_copied(value: Any, runtime: TaichiRuntime) -> str | None:
     """Why an array's contents cannot be read and written back as they are, None where they can."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.hasobject:
+            return "it holds Python objects"
+        return None if value.flags.writeable else "it is read-only"
     if not runtime.is_field(value):
-        return "it holds Python objects" if isinstance(value, np.ndarray) and value.dtype.hasobject else None
+        return None
     nodes = [member.ptr.snode() for where, member in members(value, runtime) if where.startswith("primal")]
     if any(node is None for node in nodes):
         return "it has no place yet"
@@ -78,9 +97,15 @@ def why_not_copied(value: Any, runtime: TaichiRuntime) -> str | None:
 def reach(namespace: Mapping[str, Any], path: str, runtime: TaichiRuntime) -> Any:
     """What a path of `arrays_in` leads to. Raises `UnknownName`."""
     try:
-        return _follow(ast.parse(path, mode="eval").body, namespace, runtime)
-    except (SyntaxError, LookupError, AttributeError, TypeError, ValueError) as error:
+        return _follow(_parsed(path), namespace, runtime)
+    except Exception as error:
+        # A user's object may raise whatever is asked of it.
         raise UnknownName(f"{path!r} leads to nothing now ({type(error).__name__}: {error})", name=path) from None
+
+
+@functools.lru_cache(4096)
+def _parsed(path: str) -> ast.expr:
+    return ast.parse(path, mode="eval").body
 
 
 def _follow(node: ast.expr, namespace: Mapping[str, Any], runtime: TaichiRuntime) -> Any:

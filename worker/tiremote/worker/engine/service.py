@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from tiremote.protocol.messages import (
     Run,
     Snapshot,
 )
-from tiremote.protocol.receipts import ArrayHolding, Receipt, UnitHolding
+from tiremote.protocol.receipts import ArrayHolding, Receipt
 from tiremote.protocol.results import ArrayResult, CleanupResult, CompileAllResult, FetchResult, Limits, RunResult
 from tiremote.protocol.values import Handle, Name, Ref
 from tiremote.worker.engine.accounts import Accounts
@@ -36,7 +36,8 @@ from tiremote.worker.engine.loader import KernelLoader
 from tiremote.worker.engine.references import References, attribute, shown
 from tiremote.worker.engine.results import Kept, to_plain
 from tiremote.worker.engine.runtime import TaichiRuntime
-from tiremote.worker.engine.unit import LoadedUnit
+from tiremote.worker.engine.unit_reports import UnitReports
+from tiremote.worker.engine.whereabouts import Whereabouts
 from tiremote.worker.host_copy import Moved
 from tiremote.worker.ledger import Ledger
 from tiremote.worker.link import Changes, PutBack
@@ -64,11 +65,11 @@ class Service:
         self._holdings = Holdings(session, generation)
         self._references = References(self._loader, self._holdings)
         self._comparer = Comparer(runtime, self._arrays, self._loader, self._references)
-        self._copies = HostCopies(runtime, self._arrays, self._loader, self._holdings)
+        self._whereabouts = Whereabouts(runtime, self._loader, self._holdings)
+        self._copies = HostCopies(runtime, self._arrays, self._loader, self._holdings, self._whereabouts)
         self._take_snapshot = functools.partial(self._copies.snapshot, snapshot_bytes, send_copies)
         self._accounts = Accounts(runtime, self._loader, self._arrays, self._holdings)
-        #: What was told of each unit last.
-        self._loaded: dict[str, UnitHolding] = {}
+        self._reports = UnitReports(self._loader, self._whereabouts)
         self._ops: dict[type[EngineRequest], Callable[[Any], Any]] = {
             Compile: self._compile,
             CompileAll: self._compile_all,
@@ -84,7 +85,7 @@ class Service:
 
     def _begin(self, request: EngineRequest | None) -> None:
         self._request = request
-        self._units: list[UnitHolding] = []
+        self._reports.begin()
         self._dropped_units: list[str] = []
         self._new: list[ArrayHolding] = []
         self._dropped: list[str] = []
@@ -116,7 +117,10 @@ class Service:
         return self._snapshot(None)
 
     def _snapshot(self, _request: Snapshot | None) -> dict[str, str]:
-        return self._take_snapshot()
+        try:
+            return self._take_snapshot()
+        finally:
+            self._reports.find_arrays()
 
     def put_back(self, message: PutBack, buffers: list[Any]) -> None:
         """Has an array hold again what it held in an earlier engine."""
@@ -127,19 +131,24 @@ class Service:
 
     def changes(self) -> Changes | None:
         """What the request changed so far, also where it failed in the end."""
-        if not (self._units or self._dropped_units or self._new or self._dropped or self._reset):
+        told = {holding.handle.id: holding for holding in (*self._new, *self._holdings.take_changed())}
+        reports = self._reports
+        if not (reports.units or reports.arrays or self._dropped_units or told or self._dropped or self._reset):
             return None
         return Changes(
-            units=tuple(self._units),
+            units=tuple(reports.units),
             dropped_units=tuple(self._dropped_units),
-            arrays=tuple(self._new),
+            arrays=tuple(told.values()),
             dropped=tuple(self._dropped),
             reset=tuple(self._reset),
+            unit_arrays=tuple(reports.arrays),
         )
 
     def ledger(self) -> Ledger | None:
         """What there is now, None where that was told before."""
-        return self._accounts.ledger(changed=bool(self._units or self._dropped_units or self._new or self._dropped))
+        return self._accounts.ledger(
+            changed=bool(self._reports.units or self._dropped_units or self._new or self._dropped)
+        )
 
     # ------------------------------------------------------------ code
 
@@ -147,45 +156,21 @@ class Service:
         return self._load(request.source, request.unit, None, keep=request.keep)
 
     def _load(self, source: str, unit: str | None, version: int | None, *, keep: bool) -> Receipt:
-        started = self._clock()
+        started, before = self._clock(), self._whereabouts.before_load()
         receipt = self._loader.compile_and_load(source, unit, version=version, keep=keep)
         self.compile_seconds = self._clock() - started
-        self._report_all({receipt.unit: source}, receipt)
+        self._reset += self._whereabouts.after_load(before)
+        self._reports.loaded({receipt.unit: source}, self._request.id if self._request else None, receipt)
         return receipt
 
     def _compile_all(self, request: CompileAll) -> CompileAllResult:
         sources = {each.unit: each.source for each in request.units}
-        started = self._clock()
+        started, before = self._clock(), self._whereabouts.before_load()
         receipts = self._loader.compile_and_load_all(sources, keep=request.keep)
         self.compile_seconds = self._clock() - started
-        self._report_all(sources, *receipts.values())
+        self._reset += self._whereabouts.after_load(before)
+        self._reports.loaded(sources, request.id, *receipts.values())
         return CompileAllResult(receipts=tuple(receipts.values()))
-
-    def _report_all(self, sources: Mapping[str, str], *receipts: Receipt) -> None:
-        for receipt in receipts:
-            for path in receipt.reset:
-                # Of another unit that was rebuilt, a path begins with that: which of the two is meant does not show.
-                other, _, inside = path.partition(".")
-                self._reset += [Name(unit=receipt.unit, name=path), Name(unit=other, name=inside)]
-        for rebuilt in self._loader.rebuilt(*receipts):
-            # With who loaded it before: this request only brought another unit that it uses.
-            known = self._loaded.get(rebuilt.unit)
-            self._report(rebuilt, len(rebuilt.source.text.encode()), known.loaded_by if known else None)
-        # Also those that are unchanged, and in the order in which they were built: they are the newest now.
-        for unit in [unit for unit in self._loader if unit in sources]:
-            request = self._request.id if self._request else None
-            self._report(self._loader.loaded(unit), len(sources[unit].encode()), request)
-
-    def _report(self, loaded: LoadedUnit, source_bytes: int, loaded_by: str | int | None) -> None:
-        holding = UnitHolding(
-            unit=loaded.unit,
-            version=loaded.version,
-            definitions=loaded.definitions,
-            source_bytes=source_bytes,
-            loaded_by=loaded_by,
-        )
-        self._loaded[loaded.unit] = holding
-        self._units.append(holding)
 
     def _run(self, request: Run) -> RunResult:
         target = self._references.resolve(request.target)
@@ -214,24 +199,18 @@ class Service:
     # ------------------------------------------------------------ arrays
 
     def _put(self, request: Put) -> ArrayResult:
-        data = self._given(request)
+        source = None if request.source is None else self._references.resolve(request.source)
+        data = self._arrays.read(source) if request.array is None else request.array.view()
         if request.target is None:
             made = self._arrays.create_ndarray(self._dtype_of(data), data.shape)
             self._arrays.write(made, data)
-            holding = self._keep(made, request.label)
-            self.moved = self._copies.put(request, holding.handle, made)
+            holding = self._keep(made, request.label, made=True)
+            self.moved = self._copies.put(request, holding.handle, made, source)
             return ArrayResult(holding=holding)
         target = self._references.resolve(request.target)
         self._arrays.write(target, data, request.region, request.flat, cast=request.cast)
-        self.moved = self._copies.put(request, request.target, target)
+        self.moved = self._copies.put(request, request.target, target, source)
         return ArrayResult(holding=None)
-
-    def _given(self, request: Put) -> np.ndarray:
-        if request.array is not None:
-            return request.array.view()
-        if request.source is None:
-            raise AssertionError("a put has an array or a source")
-        return self._arrays.read(self._references.resolve(request.source))
 
     def _dtype_of(self, data: np.ndarray) -> str:
         return self._arrays.meta(data).dtype
@@ -243,12 +222,12 @@ class Service:
         if request.copy_of is not None:
             original = self._references.resolve(request.copy_of)
             made: Any = self._arrays.read(original)
-            self.moved = self._copies.copied(request.copy_of, original, made)
+            self.moved = self._copies.copied(request.copy_of, original)
         else:
             made = self._make(request)
             if request.fill != "empty":
                 self._fill(made, request)
-        return ArrayResult(holding=self._keep(made, request.label))
+        return ArrayResult(holding=self._keep(made, request.label, made=True))
 
     def _make(self, request: Alloc) -> Any:
         make: Callable[..., Any] = {
@@ -264,10 +243,8 @@ class Service:
     def _fetch(self, request: Fetch) -> FetchResult:
         target = self._references.resolve(request.target)
         if request.form == "handle":
-            named = isinstance(request.target, Name)
-            place = self._copies.place_of(request.target)
-            holding = self._keep(target, str(request.target) if named else None, place)
-            return FetchResult(handle=holding.handle)
+            label = str(request.target) if isinstance(request.target, Name) else None
+            return FetchResult(handle=self._keep(target, label, called=request.target).handle)
         if request.form == "summary":
             return FetchResult(summary=self._arrays.summary(target))
         if self._arrays.kind(target) == "object":
@@ -275,7 +252,7 @@ class Service:
                 raise KernelArgumentError(f"{shown(request.target, target)} is no array: it has no parts to fetch")
             plain = to_plain(target, self._runtime)
             if isinstance(plain, Kept):
-                return FetchResult(value=self._keep(plain.value, place=self._copies.place_of(request.target)).handle)
+                return FetchResult(value=self._keep(plain.value, called=request.target).handle)
             return FetchResult(value=self._sent(plain))
         self._check_size(target, request)
         array = self._arrays.read(target, request.region, request.flat)
@@ -319,14 +296,18 @@ class Service:
             del held
         for unit in units:
             self._loader.cleanup(unit)
-            self._loaded.pop(unit, None)
+            self._reports.dropped(unit)
             self._dropped_units.append(unit)
+        self._whereabouts.settle_all()
         self._runtime.collect()
         return CleanupResult(units=tuple(units), handles=tuple(targets), nbytes=nbytes)
 
     # ------------------------------------------------------------ values
 
-    def _keep(self, value: Any, label: str | None = None, place: Name | None = None) -> ArrayHolding:
+    def _keep(
+        self, value: Any, label: str | None = None, *, made: bool = False, called: Ref | None = None
+    ) -> ArrayHolding:
+        """``made`` just now: no unit has it. ``called`` so by the request."""
         arrays = self._arrays
         made_by = self._request.id if self._request else None
         holding, new = self._holdings.keep(
@@ -336,7 +317,7 @@ class Service:
             arrays.nbytes(value),
             label=label,
             made_by=made_by,
-            place=place,
+            place=None if made else self._whereabouts.place_of(value, called),
         )
         if new:
             self._new.append(holding)
@@ -345,7 +326,7 @@ class Service:
     def _sent(self, value: Any) -> Any:
         """A plain value with handles for what stays here, also for arrays that are too large for one answer."""
         if isinstance(value, Kept):
-            return self._keep(value.value, place=self._copies.place_of_value(value.value)).handle
+            return self._keep(value.value).handle
         if isinstance(value, np.ndarray) and value.nbytes > self._limits.buffer_bytes:
             return self._keep(value).handle
         if isinstance(value, list):

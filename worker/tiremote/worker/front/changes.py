@@ -20,10 +20,9 @@ def apply(session: Session, changes: Changes, job: Job, history: int, copies: Co
         first = holding.unit not in session.units
         _hold(session, holding, job, history)
         clean = isinstance(job.request, LoadRequest) and not job.request.keep
-        if clean and holding.loaded_by == job.request.id:
-            copies.drop_unit(session.id, holding.unit)
-        if first or clean:
+        if first or (clean and holding.loaded_by == job.request.id):
             copies.loaded(session.id, holding.unit)
+    found(session, changes)
     for name in changes.dropped:
         session.arrays.pop(name, None)
         copies.drop_handle(session.id, name)
@@ -35,13 +34,22 @@ def apply(session: Session, changes: Changes, job: Job, history: int, copies: Co
     session.usage.made(changes, job.request.id, job.seat.client, job.received)
 
 
+def found(session: Session, changes: Changes) -> None:
+    """Which arrays the units have."""
+    for each in changes.unit_arrays:
+        if each.unit in session.units:
+            session.units[each.unit].arrays = each.names
+
+
 def _hold(session: Session, holding: UnitHolding, job: Job, history: int) -> None:
     """A unit was loaded by the job, or, with the text that it had, rebuilt because another was."""
     before = session.units.get(holding.unit)
     rebuilt = before is not None and before.holding.version == holding.version and holding.loaded_by != job.request.id
     source = before.source if rebuilt and before is not None else text_for(holding.unit, job)
     known = before.history if before else UnitHistory(holding.unit, history)
-    unit = session.units[holding.unit] = Unit(holding=holding, source=source, history=known)
+    unit = session.units[holding.unit] = Unit(
+        holding=holding, source=source, history=known, arrays=before.arrays if before else ()
+    )
     session.broken.pop(holding.unit, None)
     if not rebuilt:
         unit.history.add(holding.version, source, job.request.id)

@@ -6,6 +6,7 @@ import logging
 import signal
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 
 from tiremote.protocol.code_requests import LoadRequest
 from tiremote.protocol.errors import AsOf, EngineCrashed, EngineError, TiremoteError
@@ -13,6 +14,7 @@ from tiremote.protocol.messages import Cleanup
 from tiremote.protocol.packing import unpack
 from tiremote.protocol.values import Name
 from tiremote.worker.front.answers import Answers
+from tiremote.worker.front.changes import found
 from tiremote.worker.front.copies import CopyStore
 from tiremote.worker.front.pool import EnginePool
 from tiremote.worker.front.refill import Refill
@@ -126,7 +128,7 @@ class Recovery:
         session.stock.update(session.arrays)
         session.arrays.clear()
         session.ledger = Ledger()
-        self._copies.changed(session.id)
+        self._copies.engine_lost(session.id)
 
     def on_death(self, engine: Engine, session: Session, how: str) -> None:
         """An engine died. Where that was over the same chore for the second time, that is what kills them; where it
@@ -172,7 +174,9 @@ class Recovery:
             for holding in done.changes.units:
                 self._copies.loaded(session.id, holding.unit)
                 if holding.unit in session.units:
-                    session.units[holding.unit].holding = holding
+                    unit_again = session.units[holding.unit]
+                    unit_again.holding = replace(holding, loaded_by=unit_again.holding.loaded_by)
+            found(session, done.changes)
         elif not done.ok:
             _, text, _ = unpack(done.body)
             engine.unloaded[unit] = f"it could not be loaded again: {text}"
@@ -249,8 +253,6 @@ class Recovery:
             for copy in self._copies.of(session.id)
         )
         there = {one.name for one in error.as_of}
-        # A struct field is put back member by member.
-        there |= {field for field in map(str, _fields(session)) if any(one.startswith(f"{field}.") for one in there)}
         error.lost = tuple(name for name in mourned.contents if name not in there)
         error.lost += tuple(f"{unit} ({why})" for unit, why in session.broken.items())
 
@@ -266,12 +268,7 @@ def _contents(session: Session) -> tuple[str, ...]:
 
 
 def _fields(session: Session) -> list[Name]:
-    return [
-        Name(unit=name, name=definition.name)
-        for name, unit in session.units.items()
-        for definition in unit.holding.definitions
-        if definition.kind in ("field", "ndarray")
-    ]
+    return [Name(unit=name, name=each) for name, unit in session.units.items() for each in unit.arrays]
 
 
 def signal_name(returncode: int) -> str | None:

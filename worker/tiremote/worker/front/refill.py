@@ -73,7 +73,8 @@ class Refill:
         message = PutBack(
             key=self._new_key(),
             target=target,
-            size=0 if copy is None else copy.size,
+            dtype="" if copy is None else copy.dtype,
+            shape=() if copy is None else copy.shape,
             pieces=tuple(piece for piece, _ in pieces),
             holding=holding,
         )

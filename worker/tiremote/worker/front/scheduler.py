@@ -13,7 +13,7 @@ from tiremote.protocol.messages import Snapshot
 from tiremote.protocol.packing import pack, unpack
 from tiremote.protocol.receipts import Timing
 from tiremote.worker.front.answers import Answers
-from tiremote.worker.front.changes import apply
+from tiremote.worker.front.changes import apply, found
 from tiremote.worker.front.copies import CopyStore
 from tiremote.worker.front.deadlines import exceeded, next_due
 from tiremote.worker.front.effects import Nudge
@@ -287,6 +287,8 @@ class Scheduler:
             case Refilling():
                 self._recovery.on_put_back(engine, session, chore, done, now)
             case Snapping():
+                if done.changes is not None:
+                    found(session, done.changes)
                 self._snapshots.ended(session, now)
 
     # ------------------------------------------------------------ death

@@ -12,7 +12,6 @@ from tiremote.protocol.messages import EngineRequest, Hello, RequestId
 from tiremote.protocol.receipts import ArrayHolding, UnitHolding
 from tiremote.protocol.results import EngineInfo
 from tiremote.protocol.values import Ref
-from tiremote.worker.front.copies import HostCopy
 from tiremote.worker.front.history import UnitHistory
 from tiremote.worker.front.output import Output
 from tiremote.worker.front.record import Record
@@ -83,11 +82,15 @@ class Stopping:
 
 @dataclass(eq=False, kw_only=True, slots=True)
 class Unit:
-    """The text of a loaded unit, from which it is loaded again after a crash, and the texts it had before."""
+    """The text of a loaded unit, from which it is loaded again after a crash, and the texts it had before.
+
+    ``arrays``: the names that lead to its fields and ndarrays.
+    """
 
     holding: UnitHolding
     source: str
     history: UnitHistory
+    arrays: tuple[str, ...] = ()
 
 
 EngineState = Literal["starting", "prepared", "opening", "serving", "leaving"]
@@ -126,8 +129,8 @@ class SnapshotPlan:
     every_runs: int
     runs: int = 0
     since: float = 0.0
-    #: What a snapshot that is being made has brought so far; None where there is no room for it.
-    taken: dict[Ref, HostCopy | None] = field(default_factory=dict)
+    #: What a snapshot that is being made has brought so far: each copy's order and bytes, None where there is no room.
+    taken: dict[Ref, tuple[int, int] | None] = field(default_factory=dict)
 
     def due_at(self) -> float | None:
         """When the time has come, None where it never does by itself."""

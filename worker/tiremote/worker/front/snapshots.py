@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tiremote.protocol.code_requests import LoadRequest
-from tiremote.protocol.messages import Alloc, Put, RequestId, Run, Snapshot
+from tiremote.protocol.messages import Alloc, EngineRequest, Fetch, Put, RequestId, Run, Snapshot
 from tiremote.protocol.packing import unpack
 from tiremote.protocol.results import Limits, SnapshotResult
 from tiremote.protocol.values import Handle, Ref
-from tiremote.worker.front.copies import CopyStore
+from tiremote.worker.front.copies import CopyStore, HostCopy
 from tiremote.worker.front.pool import EnginePool
 from tiremote.worker.front.sessions import Job, Session, Snapping
-from tiremote.worker.link import INLINE_BYTES, Copied, Done, Snap
+from tiremote.worker.host_copy import Moved
+from tiremote.worker.link import Copied, Done, Snap
 
 #: What comes from an engine of ours is bounded where it is made.
 _ANY_SIZE = Limits(header_bytes=1 << 31)
@@ -29,19 +30,29 @@ class Snapshots:
 
     def note(self, session: Session, job: Job, done: Done, buffers: list[Any], now: float) -> None:
         """Keeps what a put has brought or a fetch has taken, and remembers that something ran."""
-        request, moved = job.request, done.moved
+        request = job.request
         if isinstance(request, Snapshot) and not done.ok:
             session.snapshots.taken.clear()
-        if moved is not None and done.ok and isinstance(request, Alloc):
+        moved = done.moved if done.ok else None
+        if isinstance(request, Put) and moved is not None:
+            # What of a put is not in a copy is to be in the next snapshot.
+            session.snapshots.runs += self._note_put(session, job, request, moved, now) is None
+        elif isinstance(request, Alloc) and moved is not None:
             for holding in done.changes.arrays if done.changes else ():
                 self._copies.copied(session.id, holding.handle, moved, request=request.id, now=now)
-        elif moved is not None and done.ok:
-            put = request.array if isinstance(request, Put) else None
-            data = buffers[0] if put is None else job.buffers[put.descriptor.buffer or 0]
-            self._copies.moved(session.id, moved, _own(data), request=request.id, op=request.op, now=now)
+        elif isinstance(request, Fetch) and moved is not None:
+            self._copies.moved(session.id, moved, buffers[0], request=request.id, op="fetch", now=now)
         elif isinstance(request, Run | Put | LoadRequest) or (isinstance(request, Alloc) and request.target):
+            for handle in _handles(request):
+                self._copies.is_given(session.id, handle)
             self._copies.changed(session.id)
             session.snapshots.runs += 1
+
+    def _note_put(self, session: Session, job: Job, request: Put, moved: Moved, now: float) -> HostCopy | None:
+        if request.array is None:
+            return self._copies.put_from(session.id, moved, request=request.id, now=now)
+        data = job.buffers[request.array.descriptor.buffer or 0]
+        return self._copies.moved(session.id, moved, data, request=request.id, op="put", now=now)
 
     def is_due(self, session: Session, now: float) -> bool:
         """Whether a copy should be made before anything else runs."""
@@ -62,7 +73,7 @@ class Snapshots:
         """Some arrays of a snapshot have come; ``request`` None: one of the front's own."""
         for moved, data in zip(copied.moved, buffers, strict=True):
             copy = self._copies.moved(session.id, moved, data, request=request, op="snapshot", now=now)
-            session.snapshots.taken[moved.target] = copy
+            session.snapshots.taken[moved.target] = None if copy is None else (copy.order, copy.nbytes)
 
     def ended(self, session: Session, now: float) -> None:
         """A snapshot was made, or could not be."""
@@ -81,11 +92,11 @@ class Snapshots:
         copied = []
         nbytes = 0
         skipped = unpack(body, (), _ANY_SIZE)
-        for target, copy in plan.taken.items():
-            name = name_of(session, target)
-            if copy is not None and self._copies.get(session.id, target) is copy:
+        for target, taken in plan.taken.items():
+            name, copy = name_of(session, target), self._copies.get(session.id, target)
+            if taken is not None and copy is not None and copy.order == taken[0]:
                 copied.append(name)
-                nbytes += copy.nbytes
+                nbytes += taken[1]
             else:
                 skipped[name] = "the worker's memory for copies is too small for it: start it with a larger --copies"
         plan.runs = 0
@@ -104,9 +115,21 @@ class Snapshots:
         session.snapshots.runs = 0
 
 
-def _own(data: Any) -> Any:
-    """Small bytes came with others in one piece of ZeroMQ's memory, which would stay for them."""
-    return bytes(data) if memoryview(data).nbytes <= INLINE_BYTES else data
+def _handles(request: EngineRequest) -> Iterator[Handle]:
+    """Those of a run's arguments, however deep, and of what is written to."""
+    waiting: list[Any] = []
+    if isinstance(request, Run):
+        waiting = [request.args, request.kwargs]
+    elif isinstance(request, Put | Alloc):
+        waiting = [request.target]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Handle):
+            yield value
+        elif isinstance(value, list | tuple):
+            waiting.extend(value)
+        elif isinstance(value, dict):
+            waiting.extend(value.values())
 
 
 def name_of(session: Session, target: Ref) -> str:
