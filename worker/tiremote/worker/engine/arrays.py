@@ -17,7 +17,7 @@ from tiremote.worker.engine.casting import fitted
 from tiremote.worker.engine.converters import MAX_ELEMENTS
 from tiremote.worker.engine.copy_kernels import CopyKernels, copy_kernels
 from tiremote.worker.engine.cuda_driver import CudaDriver
-from tiremote.worker.engine.field_memory import Memory, contiguous_strides, field_memory
+from tiremote.worker.engine.field_memory import FieldMemory, Memory, contiguous_strides
 from tiremote.worker.engine.fills import PIECE, pieces
 from tiremote.worker.engine.regions import parse_flat, parse_region
 from tiremote.worker.engine.runtime import TaichiRuntime
@@ -49,6 +49,7 @@ class Arrays:
         self._driver = driver or (CudaDriver.load() if runtime.arch() == "cuda" else None)
         self._available = available
         self._kernels: CopyKernels | None = None
+        self._field_memory: FieldMemory | None = None
 
     # Making -------------------------------------------------------------------------------------------------
 
@@ -322,7 +323,9 @@ class Arrays:
 
     def _memory(self, value: Any, meta: ArrayMeta, kernels: CopyKernels) -> Memory | None:
         if self._runtime.is_field(value):
-            return field_memory(value, meta, self._runtime, kernels) if self._addressed else None
+            if self._field_memory is None:
+                self._field_memory = FieldMemory(self._runtime, kernels)
+            return self._field_memory.of(value, meta) if self._addressed else None
         address = self._runtime.data_pointer(value)
         return Memory(address, contiguous_strides(meta)) if address else None
 

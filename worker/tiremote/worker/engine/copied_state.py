@@ -14,7 +14,6 @@ import numpy as np
 from tiremote.protocol.errors import TiremoteError
 from tiremote.worker.engine.arrays import Arrays
 from tiremote.worker.engine.declarations import is_array, parts
-from tiremote.worker.engine.field_memory import locate_like
 from tiremote.worker.engine.likeness import UNKNOWN, copy_of, same
 from tiremote.worker.engine.pairing import Pair, attributes, find_pairs, is_unit_object
 from tiremote.worker.engine.places import arrays_in, why_not_copied
@@ -49,12 +48,10 @@ def copy_state(
     names = copy.own & loaded.own & loaded.namespace.keys()
     pairs = find_pairs(loaded.namespace, copy.namespace, names, runtime)
     copied = Copied()
-    #: A field of each tree of the copy whose place in memory is known: those of the others follow.
-    anchors: dict[int, Any] = {}
     for pair in pairs.arrays:
         for mine, theirs in parts(pair.old, pair.new, runtime):
             copied.stands[id(mine)] = theirs
-            _copy_array(mine, theirs, read, copied, anchors, arrays, runtime)
+            _copy_array(mine, theirs, read, copied, arrays, runtime)
     for pair in pairs.objects:
         copied.stands[id(pair.old)] = pair.new
     for pair in pairs.objects:
@@ -71,7 +68,6 @@ def _copy_array(
     theirs: Any,
     read: dict[int, np.ndarray],
     copied: Copied,
-    anchors: dict[int, Any],
     arrays: Arrays,
     runtime: TaichiRuntime,
 ) -> None:
@@ -81,11 +77,6 @@ def _copy_array(
     try:
         if id(mine) not in read:
             read[id(mine)] = arrays.read(mine)
-        place = runtime.dense_place(theirs) if is_field else None
-        if place is not None:
-            anchor = anchors.setdefault(place[0], theirs)
-            if anchor is not theirs:
-                locate_like(theirs, mine, anchor, runtime)
         arrays.write(theirs, read[id(mine)])
     except TiremoteError:
         # Of a type that cannot be read, such as a quantised one.

@@ -1,6 +1,7 @@
 """Where a dense field lies in memory, so that it can be copied like an ndarray instead of by kernels.
 
-Asking costs one small kernel per field (60 to 100 ms on a 2-core CPU); the two that copy cost 400.
+Asking costs one small kernel (60 to 100 ms on a 2-core CPU; the two that copy cost 400). For most fields one is enough
+for a whole tree: its layout tells how far they are from one another.
 """
 
 from __future__ import annotations
@@ -39,37 +40,48 @@ def contiguous_strides(meta: ArrayMeta) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def field_memory(field: Any, meta: ArrayMeta, runtime: ArrayRuntime, kernels: CopyKernels) -> Memory | None:
-    """The memory of a dense field whose addresses are linear in its indices, or None. Remembered at the field."""
-    if _FOUND not in field.__dict__:
-        field.__dict__[_FOUND] = _found(field, meta, runtime, kernels)
-    return field.__dict__[_FOUND]  # type: ignore[no-any-return]
+class FieldMemory:
+    """Finds the memory of fields, for one initialised runtime."""
+
+    def __init__(self, runtime: ArrayRuntime, kernels: CopyKernels) -> None:
+        self._runtime = runtime
+        self._kernels = kernels
+        #: Where the memory of a tree begins, by the id of its root.
+        self._roots: dict[int, int] = {}
+        #: The strides of a field's own axes, by its shape and the cells on the way to it.
+        self._strides: dict[tuple[Any, ...], tuple[int, ...]] = {}
+
+    def of(self, field: Any, meta: ArrayMeta) -> Memory | None:
+        """The memory of a dense field whose addresses are linear in its indices, or None. Remembered at the field."""
+        if _FOUND not in field.__dict__:
+            field.__dict__[_FOUND] = self._find(field, meta)
+        return field.__dict__[_FOUND]  # type: ignore[no-any-return]
+
+    def _find(self, field: Any, meta: ArrayMeta) -> Memory | None:
+        elements, way = _elements(field, meta, self._runtime), self._runtime.way_to(field)
+        if elements is None or way is None:
+            return None
+        layout = (meta.shape, way.steps)
+        strides = way.block_strides(meta.shape)
+        if strides is None:
+            strides = self._strides.get(layout)
+        if strides is not None and way.root in self._roots:
+            return Memory(self._roots[way.root] + way.offset, (*strides, *elements))
+        found = _asked(field, meta, elements, self._runtime, self._kernels)
+        if found is not None and (strides is None or _alike(strides, found.strides, meta.shape)):
+            self._strides[layout] = found.strides[: len(meta.shape)]
+            self._roots[way.root] = found.address - way.offset
+        return found
 
 
-def locate_like(field: Any, model: Any, anchor: Any, runtime: ArrayRuntime) -> bool:
-    """Finds the memory of a field without a kernel, and remembers it there. Whether that could be.
-
-    ``model`` is declared as the field is, ``anchor`` lies in the same tree, and the memory of both was found before.
-    """
-    strides, start = model.__dict__.get(_FOUND), anchor.__dict__.get(_FOUND)
-    here, there, known = (runtime.dense_place(each) for each in (field, anchor, model))
-    if strides is None or start is None or here is None or there is None or known is None:
-        return False
-    same_cells = here[2] == known[2] and runtime.dense_offsets(field) == runtime.dense_offsets(model)
-    if not same_cells or here[0] != there[0] or any(runtime.field_offset(field)):
-        return False
-    field.__dict__[_FOUND] = Memory(start.address + here[1] - there[1], strides.strides)
-    return True
+def _alike(strides: tuple[int, ...], others: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether both lead to the same scalars: how far it is along an axis of one position does not matter."""
+    return all(n == 1 or one == other for n, one, other in zip(shape, strides, others, strict=False))
 
 
-def _found(field: Any, meta: ArrayMeta, runtime: ArrayRuntime, kernels: CopyKernels) -> Memory | None:
-    offsets = runtime.dense_offsets(field)
-    # ti.get_addr does not know of a field's offset: with one it tells addresses outside of the field.
-    if offsets is None or any(runtime.field_offset(field)):
-        return None
-    elements = _element_strides(np.array(offsets).reshape(meta.element_shape))
-    if elements is None:
-        return None
+def _asked(
+    field: Any, meta: ArrayMeta, elements: tuple[int, ...], runtime: ArrayRuntime, kernels: CopyKernels
+) -> Memory | None:
     # The first element, one step and all steps along each axis, and the last element. A field in blocks is linear
     # within a block and never beyond, so the ends give it away.
     axes = len(meta.shape)
@@ -86,6 +98,15 @@ def _found(field: Any, meta: ArrayMeta, runtime: ArrayRuntime, kernels: CopyKern
     if not np.array_equal(table @ strides, steps):
         return None
     return Memory(int(addresses[0]), (*map(int, strides), *elements))
+
+
+def _elements(field: Any, meta: ArrayMeta, runtime: ArrayRuntime) -> tuple[int, ...] | None:
+    """The strides within a vector or matrix; None for a field that cannot be copied like an ndarray."""
+    offsets = runtime.dense_offsets(field)
+    # ti.get_addr does not know of a field's offset: with one it tells addresses outside of the field.
+    if offsets is None or any(runtime.field_offset(field)):
+        return None
+    return _element_strides(np.array(offsets).reshape(meta.element_shape))
 
 
 def _element_strides(offsets: np.ndarray) -> tuple[int, ...] | None:

@@ -21,6 +21,7 @@ from tiremote.worker.engine.signature import (
     StructType,
     TemplateType,
 )
+from tiremote.worker.engine.ways import Way
 
 #: The most arguments of one launch, templates left out. Taichi has it inside a function (kernel_impl.py,
 #: ``max_arg_num``); its forks raised it.
@@ -209,23 +210,22 @@ class ArrayRuntime:
         first = nodes[0]._offset_bytes_in_parent_cell
         return [int(node._offset_bytes_in_parent_cell - first) for node in nodes]
 
-    def dense_place(self, field: Any) -> tuple[int, int, tuple[int, ...]] | None:
-        """The id of a field's root, the bytes from there to its first element, and the cell sizes between them.
-
-        None where anything but dense blocks is between.
-        """
+    def way_to(self, field: Any) -> Way | None:
+        """Where a field lies in its tree; None where anything but dense blocks is between."""
         kinds = self.core.SNodeType
         # Before that nothing has a place in memory.
         self.impl.get_runtime().materialize_root_fb(False)
         node = field.vars[0].ptr.snode()
-        start, cells = 0, []
+        offset, steps = 0, []
         while node.parent is not None:
             if node.type not in (kinds.place, kinds.dense):
                 return None
-            start += node.offset_bytes_in_parent_cell
-            cells.append(node.cell_size_bytes)
+            offset += int(node.offset_bytes_in_parent_cell)
+            axes = [axis for axis in node.get_physical_index_position() if axis >= 0]
+            sizes = tuple((axis, int(node.get_shape_along_axis(number))) for number, axis in enumerate(axes))
+            steps.append((int(node.cell_size_bytes), sizes))
             node = node.parent
-        return int(node.id), int(start), tuple(cells)
+        return Way(root=int(node.id), offset=offset, steps=tuple(steps))
 
     def max_dimensions(self) -> int:
         """The most axes of a field or ndarray, without the element's own."""
