@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
+import select
 import socket
 import struct
 from collections import deque
@@ -279,6 +280,10 @@ class Channel:
             if not self._fill():
                 return None
         return message
+
+    def has_input(self, seconds: float) -> bool:
+        """Whether something comes within that time."""
+        return bool(self._in) or bool(select.select([self.sock], [], [], seconds)[0])
 
     def read(self) -> tuple[list[tuple[Message, list[Any]]], bool]:
         """What has come, without waiting; and whether the peer is still there."""

@@ -27,6 +27,7 @@ from tiremote.worker.engine.output import EngineOutput
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.engine.service import Service
 from tiremote.worker.engine.source import source_of
+from tiremote.worker.engine.warm_up import warm_up
 from tiremote.worker.host_copy import Moved
 from tiremote.worker.link import (
     Channel,
@@ -44,6 +45,9 @@ from tiremote.worker.link import (
     Warned,
     Work,
 )
+
+#: Seconds without a message after which an engine that is ready counts as a spare.
+_UNHURRIED = 0.05
 
 
 class EngineProcess:
@@ -84,6 +88,7 @@ class EngineProcess:
             match message:
                 case Prepare(options=options):
                     self._channel.send(self._init(options))
+                    self._warm_up()
                 case Open():
                     self._open(message)
                 case Load():
@@ -96,6 +101,11 @@ class EngineProcess:
                     self._work(message, buffers)
                 case Exit():
                     return
+
+    def _warm_up(self) -> None:
+        """As a spare, which nobody waits for; a session that is given at once is served at once."""
+        if self._options is not None and not self._channel.has_input(_UNHURRIED):
+            warm_up(self._runtime)
 
     def _init(self, options: dict[str, Any]) -> Ready:
         """Initialises Taichi, once for the same options: a spare is ready before it is needed."""
