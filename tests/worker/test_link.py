@@ -28,7 +28,6 @@ from tiremote.worker.link import (
     Load,
     Message,
     Open,
-    Page,
     Prepare,
     Ready,
     Warned,
@@ -36,6 +35,7 @@ from tiremote.worker.link import (
     make_link,
     marker,
 )
+from tiremote.worker.page import Page
 from tiremote.worker.segments import make_segment, map_segment
 
 

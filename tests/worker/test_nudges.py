@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tiremote.worker.engine.nudges import Nudges, Stopped
-from tiremote.worker.link import Page
+from tiremote.worker.page import Page
 
 USER = "<user>"
 LIBRARY = "<library>"

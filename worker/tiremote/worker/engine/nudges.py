@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from tiremote.worker.link import Page
+from tiremote.worker.page import Page
 
 #: A signal that comes before user code runs is tried again after this many seconds.
 _RETRY = 0.005

@@ -37,7 +37,6 @@ from tiremote.worker.link import (
     Exit,
     Load,
     Open,
-    Page,
     Prepare,
     PutBack,
     Ready,
@@ -45,6 +44,7 @@ from tiremote.worker.link import (
     Warned,
     Work,
 )
+from tiremote.worker.page import Page
 
 #: Seconds without a message after which an engine that is ready counts as a spare.
 _UNHURRIED = 0.05

@@ -11,7 +11,8 @@ import tempfile
 from collections.abc import Callable
 
 from tiremote.worker.front.output import Demultiplexer, Stream
-from tiremote.worker.link import Page, make_link
+from tiremote.worker.link import make_link
+from tiremote.worker.page import Page
 
 _READ_BYTES = 1 << 16
 _READS = 8
