@@ -131,3 +131,21 @@ def test_an_interrupt_stops_it_and_keeps_the_engine(session: RawSession) -> None
         session.result(asked)
     assert session.fetch(Name(unit="u", name="x")).tolist() == [1, 0]
     assert session.ask(Describe)["generation"] == 1
+
+
+def test_an_interrupt_between_launches_of_a_kernel_keeps_the_engine(session: RawSession) -> None:
+    """No code of the user's runs there; it stops all the same, and the arrays are what they were."""
+    text = "x = ti.field(ti.i32, 2)\n@ti.kernel\ndef add():\n    print('adds')\n    for i in x:\n        x[i] += N\n"
+    session.compile(text + "N = 1\n", "u")
+    session.run("add")
+    asked = session.send(
+        Compare, target=Name(unit="u", name="add"), after=Side(source=text + "N = 2\n"), repeats=10_000, events=True
+    )
+    while session.printed(asked).count("adds") < 4:
+        event = session.receive()
+        session.events.setdefault(asked.id, []).append(event)  # type: ignore[arg-type]
+    assert session.ask(Interrupt)["stopped"] == asked.id
+    with pytest.raises(Interrupted):
+        session.result(asked)
+    assert session.fetch(Name(unit="u", name="x")).tolist() == [1, 1]
+    assert session.ask(Describe)["generation"] == 1

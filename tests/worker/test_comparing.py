@@ -161,6 +161,8 @@ def one_bench(runtime: TaichiRuntime) -> Iterator[Bench]:
 def bench(one_bench: Bench) -> Iterator[Bench]:
     """The one of all tests, with LIB and SIM as they are; what a test loads beside them goes with it."""
     yield one_bench
+    made = tuple(each for each in one_bench.service._holdings.all() if each.id != one_bench.array.id)
+    one_bench.service.serve(Cleanup(id=1, targets=made))
     for unit in list(one_bench.service._loader):
         if unit not in ("lib", "sim"):
             one_bench.service.serve(Cleanup(id=1, unit=unit))

@@ -30,29 +30,28 @@ def dependencies_first(units: Iterable[str], uses: Callable[[str], Collection[st
 
     In a circle the first that is met comes last.
     """
-    given = list(units)
+    places = {unit: number for number, unit in enumerate(units)}
+
+    def below(unit: str) -> Iterator[str]:
+        return iter(sorted(uses(unit), key=lambda each: (places.get(each, len(places)), each)))
+
     ordered: dict[str, None] = {}
-    for unit in given:
+    for unit in places:
         if unit in ordered:
             continue
         # A stack and no recursion: a session may hold thousands of units in a chain.
-        waiting = [(unit, iter(sorted(uses(unit), key=_place(given))))]
+        waiting = [(unit, below(unit))]
         met = {unit}
         while waiting:
             each, inside = waiting[-1]
-            below = next((one for one in inside if one not in met and one not in ordered), None)
-            if below is None:
+            found = next((one for one in inside if one not in met and one not in ordered), None)
+            if found is None:
                 ordered[each] = None
                 waiting.pop()
             else:
-                met.add(below)
-                waiting.append((below, iter(sorted(uses(below), key=_place(given)))))
-    return tuple(unit for unit in ordered if unit in given)
-
-
-def _place(given: list[str]) -> Callable[[str], tuple[int, str]]:
-    places = {unit: number for number, unit in enumerate(given)}
-    return lambda unit: (places.get(unit, len(given)), unit)
+                met.add(found)
+                waiting.append((found, below(found)))
+    return tuple(unit for unit in ordered if unit in places)
 
 
 def _imported(tree: ast.Module) -> Iterator[object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,13 +28,21 @@ if TYPE_CHECKING:
 
 
 class Comparer:
-    """Serves `Compare`."""
+    """Serves `Compare`. ``may_stop`` is called between two launches, and raises where that is wanted."""
 
-    def __init__(self, runtime: TaichiRuntime, arrays: Arrays, loader: KernelLoader, references: References) -> None:
+    def __init__(
+        self,
+        runtime: TaichiRuntime,
+        arrays: Arrays,
+        loader: KernelLoader,
+        references: References,
+        may_stop: Callable[[], None],
+    ) -> None:
         self._runtime = runtime
         self._arrays = arrays
         self._loader = loader
         self._references = references
+        self._may_stop = may_stop
 
     def compare(self, request: Compare) -> Comparison:
         """Launches both sides, and leaves everything as it was. Raises what a load or a run raises, saying of which."""
@@ -66,6 +74,7 @@ class Comparer:
         one, other = (side.first(*self._given(request), names) for side in bench.sides)
         for _ in range(request.repeats):
             for side in bench.sides:
+                self._may_stop()
                 side.again(*self._given(request))
         pairs = zip(before.launches, after.launches, strict=True)
         lower, ratio, upper = quartiles([then / now if now else 1.0 for now, then in pairs])

@@ -38,13 +38,17 @@ class Nudges:
         """While it lasts, a nudge for ``key`` stops user code."""
         self._key = key
         try:
-            if self._is_meant():
-                raise Stopped
+            self.check()
             yield
         finally:
             self._key = 0
             signal.setitimer(signal.ITIMER_REAL, 0)
             sys.settrace(None)
+
+    def check(self) -> None:
+        """Raises `Stopped` where that is wanted: between two steps of our own, where no user code runs."""
+        if self._is_meant():
+            raise Stopped
 
     def _is_meant(self) -> bool:
         return bool(self._key) and self._page.nudged == self._key

@@ -132,6 +132,7 @@ class EngineProcess:
                 message.session,
                 message.generation,
                 message.limits,
+                may_stop=self._nudges.check,
                 snapshot_bytes=message.snapshot_bytes,
                 send_copies=self._send_copies,
             )

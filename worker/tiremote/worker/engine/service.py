@@ -44,7 +44,10 @@ from tiremote.worker.link import Changes, PutBack
 
 
 class Service:
-    """One session's ops, on the thread that owns Taichi. `serve` may raise anything that user code raises."""
+    """One session's ops, on the thread that owns Taichi. `serve` may raise anything that user code raises.
+
+    ``may_stop`` is called where a long request may be stopped that runs no user code, and raises then.
+    """
 
     def __init__(
         self,
@@ -55,6 +58,7 @@ class Service:
         *,
         snapshot_bytes: int = 0,
         send_copies: SendCopies = lambda *_: None,
+        may_stop: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._runtime = runtime
@@ -64,7 +68,7 @@ class Service:
         self._arrays = Arrays(runtime)
         self._holdings = Holdings(session, generation)
         self._references = References(self._loader, self._holdings)
-        self._comparer = Comparer(runtime, self._arrays, self._loader, self._references)
+        self._comparer = Comparer(runtime, self._arrays, self._loader, self._references, may_stop)
         self._whereabouts = Whereabouts(runtime, self._loader, self._holdings)
         self._copies = HostCopies(runtime, self._arrays, self._loader, self._holdings, self._whereabouts)
         self._take_snapshot = functools.partial(self._copies.snapshot, snapshot_bytes, send_copies)
