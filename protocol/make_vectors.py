@@ -216,7 +216,7 @@ REPLIES: list[tuple[str, Reply]] = [
         "status",
         Ok(id=4, result=WorkerStatus(
             pid=4242, uptime=12.5, worker_version="0.1.0", engine=ENGINE, sessions=1, spares=1, requests=100, dropped=0,
-            crashes=0, session=SESSION_STATUS)),
+            crashes=0, state="kept", session=SESSION_STATUS)),
     ),
     (
         "describe",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from memory_disk import MemoryDisk
 from tiremote.protocol.codec import decode_reply, encode
 from tiremote.protocol.error_wire import error_to_wire
 from tiremote.protocol.errors import TiremoteError
@@ -19,6 +20,7 @@ from tiremote.protocol.values import Handle, Name, Ref, wire_array
 from tiremote.worker.front.core import Front
 from tiremote.worker.front.effects import Effect, Kill, Nudge, Send, Spawn, Stop, ToEngine
 from tiremote.worker.front.settings import Settings
+from tiremote.worker.front.state.rows import Save, Saved
 from tiremote.worker.host_copy import Moved, Piece
 from tiremote.worker.link import Changes, Copied, Done, Load, Open, PutBack, Ready, Snap, UnitArrays, Work
 
@@ -26,24 +28,30 @@ INFO = EngineInfo(runtime="taichi", version="1.7.4", arch="cpu", device="bench")
 
 
 class FrontBench:
-    """Plays everything around a `Front`. Engines get ready by themselves unless ``ready`` is False."""
+    """Plays everything around a `Front`. Engines get ready by themselves unless ``ready`` is False.
 
-    def __init__(self, settings: Settings | None = None, *, ready: bool = True) -> None:
-        self.now = 1000.0
+    With a ``disk`` it finds there what an earlier worker left, and keeps its sessions there.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        ready: bool = True,
+        disk: MemoryDisk | None = None,
+        saved: Saved | None = None,
+        now: float = 1000.0,
+    ) -> None:
+        self.now = now
+        self.disk = disk
         self.ready = ready
         self.begun: dict[int, int] = {}
         self.withdrawn: list[int] = []
         #: The engine begins what it is to pass over in the moment in which it is told so.
         self.begins_at_once = False
         self.undelivered = 0
-        self.front = Front(
-            settings or Settings(),
-            now=self.now,
-            memory_of=lambda _: None,
-            begun_by=lambda number: self.begun.get(number, 0),
-            undelivered=lambda _: self.undelivered,
-            pass_over=self._pass_over,
-        )
+        self.settings = settings or Settings()
+        self.front = self._make_front(saved or (disk and disk.saved({})))
         self.sent: list[tuple[bytes, Reply]] = []
         self.spawned: list[int] = []
         self.killed: list[int] = []
@@ -60,6 +68,26 @@ class FrontBench:
         self._ids = count(1)
         self.pump()
 
+    def _make_front(self, saved: Saved | None) -> Front:
+        return Front(
+            self.settings,
+            now=self.now,
+            memory_of=lambda _: None,
+            begun_by=lambda number: self.begun.get(number, 0),
+            undelivered=lambda _: self.undelivered,
+            pass_over=self._pass_over,
+            saved=saved,
+        )
+
+    def restart(self) -> None:
+        """The worker is killed and started again: what it had sent to engines is gone with them."""
+        assert self.disk is not None
+        saved = self.disk.saved(self.begun)
+        self.begun.clear()
+        self.work.clear()
+        self.front = self._make_front(saved)
+        self.pump()
+
     # -- the loop
 
     def pump(self) -> None:
@@ -70,6 +98,8 @@ class FrontBench:
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
+            case Save() if self.disk is not None:
+                self.disk.write(effect)
             case Send(route, frames):
                 self.sent.append((route.identity, decode_reply(frames)))
             case Spawn(number):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from front_bench import FrontBench
+from memory_disk import MemoryDisk
 from tiremote.client.core import Core, Pending
 from tiremote.protocol.codec import decode_reply, encode
 from tiremote.protocol.errors import TiremoteError
@@ -24,13 +25,13 @@ class MemoryPair(FrontBench):
     not get there; where the connection does not stand, it gets lost either way.
     """
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, settings: Settings | None = None, disk: MemoryDisk | None = None) -> None:
         self.to_client: deque[Sequence[Any]] = deque()
         self.to_worker: deque[Sequence[Any]] = deque()
         self._connections = 0
         self._stragglers: deque[tuple[bytes, Sequence[Any]]] = deque()
         self.undeliverable: Callable[[bool], bool] = lambda _: False
-        super().__init__(settings)
+        super().__init__(settings, disk=disk)
         self.core = Core("memory", quiet_limit=1e6)
         #: What each request was answered with; a second answer to one is kept as well.
         self.answers: dict[Any, list[Ok | TiremoteError]] = {}

@@ -7,7 +7,10 @@ from collections import Counter
 
 import pytest
 
+from memory_disk import MemoryDisk
 from memory_pair import MemoryPair
+from tiremote.protocol.codec import read_header, request_from_header
+from tiremote.protocol.errors import EngineCrashed
 from tiremote.protocol.messages import Event, Ok, RequestId, Run
 from tiremote.protocol.values import Name
 from tiremote.worker.front.settings import Settings
@@ -89,6 +92,67 @@ def test_requests_run_once_and_tell_everything_once_however_the_connection_is_cu
     assert sorted(values.values()) == list(range(REQUESTS))
     assert kept(pair) == []
     assert pair.core.next_tick(pair.now) is None
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_requests_run_once_at_most_and_are_answered_once_however_the_worker_is_restarted(seed: int) -> None:
+    """It is killed by a seeded chance, with requests on their way, waiting, with an engine, running, and answered. One
+    that was running is told so; every other runs, in the end."""
+    chance = random.Random(seed)
+    pair = MemoryPair(Settings(window=chance.choice([1, 3, 8])), MemoryDisk())
+    ran: Counter[RequestId] = Counter()
+    begun: set[int] = set()
+    finished = 0
+
+    def look() -> None:
+        for engine, job in pair.work:
+            if job.key not in begun and pair.begun.get(engine, 0) >= job.key:
+                begun.add(job.key)
+                ran[request_from_header(read_header(job.header, [])).id] += 1
+
+    def work(*, ends: bool) -> None:
+        nonlocal finished
+        if finished == len(pair.work):
+            return
+        engine, job = pair.work[finished]
+        pair.begun[engine] = job.key
+        look()
+        if ends:
+            pair.done(pair.work[finished], value=request_from_header(read_header(job.header, [])).id)
+            finished += 1
+
+    def restart() -> None:
+        nonlocal finished
+        look()
+        begun.clear()
+        pair.cut()
+        pair.restart()
+        finished = 0
+        pair.now += chance.random() * 3
+        pair.join()
+
+    for number in range(REQUESTS):
+        pair.request(run(pair, number))
+        pair.shuttle(chance.randrange(4))
+        while finished < len(pair.work) and chance.random() < 0.6:
+            work(ends=chance.random() < 0.7)
+            pair.shuttle(chance.randrange(3))
+        if chance.random() < 0.2:
+            restart()
+        pair.core.tick(pair.now)
+    for _ in range(REQUESTS * 3):
+        pair.shuttle()
+        work(ends=True)
+        pair.now += 0.5
+        pair.core.tick(pair.now)
+    for number in range(REQUESTS):
+        (answer,) = pair.answers[number]
+        assert ran[number] == 1
+        if isinstance(answer, Ok):
+            assert answer.result["value"] == number
+        else:
+            assert isinstance(answer, EngineCrashed)
+            assert answer.message == "the worker was restarted during run step"
 
 
 def test_an_answer_that_is_lost_on_its_way_is_sent_again_and_nothing_else_is() -> None:

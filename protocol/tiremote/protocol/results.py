@@ -130,7 +130,8 @@ class SessionLine:
 class WorkerStatus:
     """``session`` is that of the token. ``sessions`` counts all, ``listed`` has those of the asking client's key.
 
-    ``dropped`` messages could not be answered; ``crashes`` counts engines that died unasked.
+    ``dropped`` messages could not be answered; ``crashes`` counts engines that died unasked. ``state`` is ``kept``
+    where sessions are on disk, or why they cannot be written there now, and None where they end with the worker.
     """
 
     pid: int
@@ -142,6 +143,7 @@ class WorkerStatus:
     requests: int
     dropped: int
     crashes: int
+    state: str | None = None
     session: SessionStatus | None = None
     listed: tuple[SessionLine, ...] = ()
 

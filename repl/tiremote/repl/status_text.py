@@ -14,6 +14,8 @@ def status_text(status: WorkerStatus, address: str) -> str:
         ("sessions", f"{status.sessions}, {status.spares} spare engine{'' if status.spares == 1 else 's'} ready"),
         ("requests", f"{status.requests:,} taken, {status.dropped:,} dropped, {status.crashes:,} engines crashed"),
     ]
+    if status.state is not None:
+        rows.append(("on disk", "sessions are kept there" if status.state == "kept" else status.state))
     if status.session is not None:
         rows += _session_rows(status.session)
     rows += [("", _session_line(each)) for each in status.listed]

@@ -9,6 +9,7 @@ import os
 import resource
 import shlex
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -20,6 +21,7 @@ from tiremote.worker.front.binding import Curve, bind, check_address, ipc_path, 
 from tiremote.worker.front.core import WORKER_VERSION, Front
 from tiremote.worker.front.loop import Loop
 from tiremote.worker.front.settings import Settings
+from tiremote.worker.front.state.store import Store
 
 RUNTIMES = ("taichi",)
 
@@ -69,6 +71,11 @@ _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 10_000, 30_000
     type=click.FloatRange(min=0),
     help="Seconds between two copies of a session's arrays, 0 for never; a client may ask for another interval.",
 )
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Keep sessions in this directory: they are there again when the worker is started again.",
+)
 @click.option("--until-eof", is_flag=True, help="End when standard input does: for a program that starts a worker.")
 @click.option("--log-level", default="warning", type=click.Choice(["debug", "info", "warning", "error"]))
 @click.version_option(WORKER_VERSION, prog_name="tiremote-worker")
@@ -87,6 +94,7 @@ def main(
     history: int,
     copies: int,
     snapshot_every: float,
+    state: Path | None,
     until_eof: bool,
     log_level: str,
 ) -> None:
@@ -109,7 +117,11 @@ def main(
     _take_descriptors()
     try:
         curve = _curve(keys, authorized)
-        _serve(address, curve, settings, runtime, lifeline=sys.stdin.fileno() if until_eof else None)
+        with contextlib.ExitStack() as stack:
+            store = None
+            if state is not None:
+                store = stack.enter_context(contextlib.closing(Store(state, runtime, copies, time.monotonic)))
+            _serve(address, curve, settings, runtime, sys.stdin.fileno() if until_eof else None, store)
     except TiremoteError as error:
         click.echo(f"tiremote-worker: {error}", err=True)
         sys.exit(1)
@@ -129,7 +141,9 @@ def _curve(keys: Path | None, authorized: Path | None) -> Curve | None:
     return None if keys is None or authorized is None else Curve(secret_file=keys, authorized=authorized)
 
 
-def _serve(address: str, curve: Curve | None, settings: Settings, runtime: str, lifeline: int | None) -> None:
+def _serve(
+    address: str, curve: Curve | None, settings: Settings, runtime: str, lifeline: int | None, store: Store | None
+) -> None:
     wanted = check_address(address, curve=curve is not None)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     authenticator = start_authenticator(context, curve) if curve else None
@@ -147,6 +161,7 @@ def _serve(address: str, curve: Curve | None, settings: Settings, runtime: str, 
             curve=curve is not None,
             on_ready=functools.partial(_say_ready, real),
             lifeline=lifeline,
+            store=store,
         ).run()
     finally:
         router.close()

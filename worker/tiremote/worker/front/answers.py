@@ -93,6 +93,7 @@ class Answers:
         if (cut := job.output.finish()) is not None:
             self.event(job, "warning", cut)
         seat, request = job.seat, job.request.id
+        seat.session.unsaved = True
         if seat.jobs.pop(request, None) is None:
             return
         if isinstance(job.request, Fetch):

@@ -40,6 +40,15 @@ class HostCopy:
         return sum(piece.cost for piece, _ in self.pieces)
 
 
+@dataclass(frozen=True, slots=True)
+class CopyChange:
+    """The copy that there is now; ``replaced``: one that was there before is not of what has that name now."""
+
+    target: Ref
+    copy: HostCopy | None
+    replaced: bool
+
+
 class CopyStore:
     """The copies of all sessions, within ``max_bytes``: beyond, the oldest of the session that has most go.
 
@@ -52,6 +61,7 @@ class CopyStore:
         self._small = max(INLINE_BYTES, max_bytes // _MOST_MAPPINGS)
         self._orders = count(1)
         self._sessions: dict[str, SessionCopies] = {}
+        self._watched = False
 
     # ------------------------------------------------------------ what there is
 
@@ -128,7 +138,11 @@ class CopyStore:
         self._make_room()
 
     def _of(self, session: str) -> SessionCopies:
-        return self._sessions.setdefault(session, SessionCopies())
+        mine = self._sessions.get(session)
+        if mine is None:
+            mine = self._sessions[session] = SessionCopies()
+            mine.noted = {} if self._watched else None
+        return mine
 
     def _moment(self, request: RequestId | None, op: str, now: float) -> Moment:
         return Moment(request=request, op=op, at=now, order=next(self._orders))
@@ -140,6 +154,21 @@ class CopyStore:
     def _make_room(self) -> None:
         while self.nbytes > self._max_bytes:
             max(self._sessions.values(), key=lambda one: one.cost).remove_oldest()
+
+    # ------------------------------------------------------------ what was changed
+
+    def watch(self) -> None:
+        """Notes what `take_changes` is to tell. Call it before there is a copy."""
+        self._watched = True
+
+    def take_changes(self, session: str) -> list[CopyChange]:
+        """What was changed in the copies of a session since this was asked last, in the order of the copies."""
+        mine = self._sessions.get(session)
+        if mine is None or not mine.noted:
+            return []
+        changes = [CopyChange(target, self.get(session, target), gone) for target, gone in mine.noted.items()]
+        mine.noted.clear()
+        return sorted(changes, key=lambda one: one.copy.order if one.copy else 0)
 
     # ------------------------------------------------------------ what changes
 

@@ -53,16 +53,20 @@ from tiremote.protocol.results import (
     WorkerStatus,
 )
 from tiremote.worker.front.answers import Answers
-from tiremote.worker.front.effects import Effect, Stop
+from tiremote.worker.front.draining import Drain
+from tiremote.worker.front.effects import Effect
 from tiremote.worker.front.output import Output, Stream
 from tiremote.worker.front.reports import description, session_line, session_status
 from tiremote.worker.front.request_list import request_list
+from tiremote.worker.front.resume import Resume
 from tiremote.worker.front.returning import Returning
 from tiremote.worker.front.routes import Listener, Route
+from tiremote.worker.front.saver import Saver
 from tiremote.worker.front.scheduler import Scheduler
 from tiremote.worker.front.session_table import SessionTable
 from tiremote.worker.front.sessions import Job, Seat, Session, describe
 from tiremote.worker.front.settings import Settings
+from tiremote.worker.front.state.rows import Saved
 from tiremote.worker.front.texts import as_sent, history, source_bytes, texts_of
 from tiremote.worker.link import Message
 
@@ -75,7 +79,8 @@ class Front:
     """Sans-IO. Feed it through the ``on_...`` methods and `tick`, then carry out what `take` returns.
 
     ``memory_of(pid)`` tells a process's resident bytes; ``begun_by``, ``undelivered`` and ``pass_over`` are the
-    `Scheduler`'s. ``user`` is the client's public key under CURVE, else "".
+    `Scheduler`'s. ``user`` is the client's public key under CURVE, else "". ``saved`` is what an earlier worker left on
+    disk, where this one keeps its sessions there too; ``trouble()`` then tells why that does not work now.
     """
 
     def __init__(
@@ -87,8 +92,11 @@ class Front:
         begun_by: Callable[[int], int],
         undelivered: Callable[[str], int],
         pass_over: Callable[[int, int], None],
+        saved: Saved | None = None,
+        trouble: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._settings = settings
+        self._trouble = trouble
         self._memory_of = memory_of
         self._started = now
         self._answers = Answers(settings.kept_bytes)
@@ -97,7 +105,10 @@ class Front:
         self._sessions = SessionTable(settings, self.scheduler.release)
         self._requests = 0
         self._dropped = 0
-        self._drain_until: float | None = None
+        self._drain = Drain(settings, self._sessions, self.scheduler, self._answers.effects, keeps=saved is not None)
+        self._saver: Saver | None = None
+        if saved is not None:
+            self._saver = self._resume(saved, now)
         self._handlers: dict[type[Request], Callable[[Any, Seat, float], Any]] = {
             Describe: self._describe,
             Interrupt: self._interrupt,
@@ -109,8 +120,21 @@ class Front:
         self.scheduler.pool.fill()
 
     def take(self) -> list[Effect]:
-        """What is to be done now, in order."""
-        return self._answers.take()
+        """What is to be done now, in order. What is to be on disk is first: before that nobody hears of it."""
+        effects = self._answers.take()
+        save = None if self._saver is None else self._saver.collect()
+        return effects if save is None else [save, *effects]
+
+    def save_everything(self) -> None:
+        """What was to be saved could not be, and is lost."""
+        if self._saver is not None:
+            self._saver.save_everything()
+
+    def _resume(self, saved: Saved, now: float) -> Saver:
+        copies, recovery = self.scheduler.copies, self.scheduler.recovery
+        copies.watch()
+        Resume(self._sessions, copies, recovery, self._settings, self._answers.wall_clock).take(saved, now)
+        return Saver(self._sessions, copies, recovery.all_exact, saved, now)
 
     # ------------------------------------------------------------ what clients say
 
@@ -152,7 +176,7 @@ class Front:
         elif seat is None:
             raise Unauthorized(f"op {request.op} needs the token that hello gave")
         elif isinstance(request, EngineRequest):
-            if not self._returning.repeated(route, request, seat):
+            if not (self._returning.repeated(route, request, seat) or self._drain.postpones):
                 self._enqueue(route, request, seat, frames, nbytes, now)
         elif isinstance(request, Collect):
             self._returning.collect(route, request, seat)
@@ -182,7 +206,7 @@ class Front:
 
     def _admit(self, request: EngineRequest, session: Session, nbytes: int) -> None:
         limits = self._settings.limits
-        if self._drain_until is not None:
+        if self._drain.begun:
             raise Refused("the worker is shutting down and takes no new work")
         size = source_bytes(request)
         if size > limits.source_bytes:
@@ -214,7 +238,7 @@ class Front:
         session = self._sessions.named(request.session, user) if seat is None else seat.session
         rejoined = session is not None
         if session is None:
-            if self._drain_until is not None:
+            if self._drain.begun:
                 raise Refused("the worker is shutting down and takes no new sessions")
             session = self._sessions.make(request, user, now)
         else:
@@ -251,7 +275,7 @@ class Front:
                 generation=session.generation,
             )
             self._answers.ok(route, request.id, result)
-        if error is not None and not session.units:
+        if error is not None and not (session.units or session.holdings()):
             self._sessions.forget(session)
 
     def _bye(self, request: Bye, seat: Seat, now: float) -> ByeResult:
@@ -285,6 +309,7 @@ class Front:
             requests=self._requests,
             dropped=self._dropped,
             crashes=scheduler.crashes,
+            state=None if self._saver is None else self._trouble() or "kept",
             session=None if seat is None else self._session_status(seat.session, now),
             listed=() if seat else tuple(self._session_line(each, now) for each in self._sessions.of(user)),
         )
@@ -329,6 +354,9 @@ class Front:
 
     def on_engine(self, number: int, message: Message, buffers: list[Any], now: float) -> None:
         """A message of an engine."""
+        engine = self.scheduler.pool.engines.get(number)
+        if engine is not None and engine.session is not None:
+            engine.session.unsaved = True
         self.scheduler.on_message(number, message, buffers, now)
 
     def on_output(self, number: int, stream: Stream, key: int, data: bytes, now: float) -> None:
@@ -341,28 +369,23 @@ class Front:
 
     def drain(self, now: float) -> None:
         """Takes no new work, lets what runs end for a while, then stops. A second call stops at once."""
-        self._drain_until = now + self._settings.drain if self._drain_until is None else now
+        self._drain.begin(now)
         self.tick(now)
 
     def tick(self, now: float) -> None:
         """Does what is due."""
         self.scheduler.tick(now)
         self._sessions.expire(now)
-        if self._drain_until is None:
-            return
-        busy = any(session.is_awaited() for session in self._sessions)
-        if now >= self._drain_until:
-            for session in self._sessions:
-                self._sessions.end(session, now)
-            busy = False
-        if not busy:
-            self.scheduler.pool.leave(now)
-            if not self.scheduler.pool.engines:
-                self._answers.effects.append(Stop())
+        self._drain.tick(now)
+        if self._saver is not None:
+            self._saver.tick(now)
 
     def next_deadline(self, now: float) -> float | None:
         """When `tick` has something to do, None where nothing waits for the time."""
-        times = (self._sessions.next_deadline(), self.scheduler.next_deadline(now), self._drain_until)
+        saving = None if self._saver is None else self._saver.next_deadline()
+        times = (
+            self._sessions.next_deadline(), self.scheduler.next_deadline(now), self._drain.next_deadline(), saving
+        )  # fmt: skip
         return min((time for time in times if time is not None), default=None)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiremote.worker.front.routes import Listener, Route
+from tiremote.worker.front.state.rows import Save
 from tiremote.worker.link import Message
 
 
@@ -59,4 +60,4 @@ class Stop:
     """The worker is done: every engine has been told, nothing runs any more."""
 
 
-Effect = Send | Spawn | ToEngine | Nudge | Kill | Stop
+Effect = Save | Send | Spawn | ToEngine | Nudge | Kill | Stop

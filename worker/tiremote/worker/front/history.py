@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, KeysView
 from dataclasses import replace
 
 from tiremote.protocol.errors import UnknownName
@@ -41,10 +41,23 @@ class UnitHistory:
             lines_removed=removed,
             source=source,
         )
-        self._bytes += len(source)
+        self._bound(source)
+
+    def restore(self, versions: Iterable[UnitVersion]) -> None:
+        """Takes versions that were remembered elsewhere, oldest first, with their texts."""
+        for each in versions:
+            self._versions[each.version] = each
+            self._bound(each.source or "")
+
+    def _bound(self, added: str) -> None:
+        self._bytes += len(added)
         while len(self._versions) > 1 and (len(self._versions) > self._most or self._bytes > self._max_bytes):
             _, oldest = self._versions.popitem(last=False)
             self._bytes -= len(oldest.source or "")
+
+    def numbers(self) -> KeysView[int]:
+        """The versions that are remembered."""
+        return self._versions.keys()
 
     def all(self) -> tuple[UnitVersion, ...]:
         """Every version that is remembered, without its text."""

@@ -42,6 +42,15 @@ class Journal:
             events.insert(0, gap)
         return events
 
+    def last(self, request: RequestId) -> int:
+        """The number of the last event that there was, 0 for none."""
+        return self._last.get(request, 0)
+
+    def restore(self, request: RequestId, last: int) -> None:
+        """There were so many events in an earlier journal, and they are not kept."""
+        if last:
+            self._last[request] = last
+
     def drop(self, request: RequestId) -> None:
         """Forgets all events of a request."""
         self._last.pop(request, None)

@@ -20,8 +20,10 @@ from tiremote.protocol.errors import OutOfMemory
 from tiremote.protocol.packing import pack
 from tiremote.worker.front.core import Front
 from tiremote.worker.front.effects import Kill, Nudge, Send, Spawn, Stop, ToEngine
-from tiremote.worker.front.processes import EngineProcess
+from tiremote.worker.front.processes import EngineProcess, page_without_name
 from tiremote.worker.front.settings import Settings
+from tiremote.worker.front.state.rows import Save
+from tiremote.worker.front.state.store import Store
 from tiremote.worker.link import Done, PutBack, Work
 
 _log = logging.getLogger(__name__)
@@ -40,7 +42,8 @@ class Loop:
     """Runs a `Front` on a bound ROUTER socket until it is drained.
 
     ``on_ready`` is called once, when the first engine has told what it runs on. ``lifeline`` is a descriptor
-    whose end of file ends the worker: the standard input of a worker that belongs to another program.
+    whose end of file ends the worker: the standard input of a worker that belongs to another program. ``store`` is
+    where sessions are kept on disk, if they are.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class Loop:
         curve: bool,
         on_ready: Callable[[Front], None],
         lifeline: int | None = None,
+        store: Store | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._router = router
@@ -60,6 +64,7 @@ class Loop:
         self._on_ready: Callable[[Front], None] | None = on_ready
         self._lifeline = lifeline
         self._clock = clock
+        self._store = store
         self._poller = zmq.Poller()
         self._engines: dict[int, EngineProcess] = {}
         #: Descriptor to the engine that it belongs to.
@@ -77,6 +82,8 @@ class Loop:
             begun_by=self._begun_by,
             undelivered=self._undelivered,
             pass_over=self._pass_over,
+            saved=None if store is None else store.saved,
+            trouble=(lambda: None) if store is None else store.trouble,
         )
 
     def run(self) -> None:
@@ -127,12 +134,19 @@ class Loop:
             if fd in self._owners:
                 self._serve(fd, self._owners[fd])
         self._front.tick(self._clock())
+        self._save_again()
         self._carry_out()
         self._say_ready()
 
+    def _save_again(self) -> None:
+        due = None if self._store is None else self._store.again_at()
+        if due is not None and self._clock() >= due:
+            self._front.save_everything()
+
     def _patience(self) -> int | None:
         now = self._clock()
-        due = self._front.next_deadline(now)
+        again = None if self._store is None else self._store.again_at()
+        due = min((time for time in (self._front.next_deadline(now), again) if time is not None), default=None)
         # ZeroMQ counts whole milliseconds: rounding down would poll in circles until the time has come.
         return None if due is None else int(min(max(0.0, due - now), _LONGEST_WAIT) * 1000) + 1
 
@@ -178,7 +192,10 @@ class Loop:
                 _log.info("%s: draining", signal.Signals(number).name)
                 self._front.drain(self._clock())
         while not self._dead.empty():
-            self._front.on_exit(*self._dead.get(), self._clock())
+            number, returncode, begun = self._dead.get()
+            self._front.on_exit(number, returncode, begun, self._clock())
+            if self._store is not None:
+                self._store.engine_died(number)
 
     def _read_lifeline(self) -> None:
         if self._lifeline is not None and not os.read(self._lifeline, 4096):
@@ -246,6 +263,8 @@ class Loop:
         while effects := self._front.take():
             for effect in effects:
                 match effect:
+                    case Save() if self._store is not None:
+                        self._store.save(effect)
                     case Send():
                         self._send(effect)
                     case ToEngine():
@@ -282,7 +301,8 @@ class Loop:
 
     def _spawn(self, number: int) -> None:
         try:
-            engine = EngineProcess(number, self._runtime)
+            page = page_without_name() if self._store is None else self._store.page(number)
+            engine = EngineProcess(number, self._runtime, page)
         except OSError as error:
             _log.warning("engine %s could not be started: %s", number, error)
             self._front.on_exit(number, 1, 0, self._clock())

@@ -30,6 +30,8 @@ class EnginePool:
 
     def tell(self, engine: Engine, message: Message, buffers: tuple[Any, ...] = ()) -> None:
         """Sends a message."""
+        if engine.session is not None:
+            engine.session.unsaved = True
         self._effects.append(ToEngine(engine.number, message, buffers))
 
     def kill(self, engine: Engine) -> None:

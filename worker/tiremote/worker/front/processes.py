@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from typing import IO
 
 from tiremote.worker.front.output import Demultiplexer, Stream
 from tiremote.worker.link import make_link
@@ -18,16 +19,22 @@ _READ_BYTES = 1 << 16
 _READS = 8
 
 
-class EngineProcess:
-    """One spawned engine. It dies with the front, however that ends."""
+def page_without_name() -> IO[bytes]:
+    """A file for an engine's `Page` that goes with whoever has it open."""
+    page = tempfile.TemporaryFile()  # noqa: SIM115 (closed where it is used)
+    page.truncate(Page.SIZE)
+    return page
 
-    def __init__(self, number: int, runtime: str) -> None:
+
+class EngineProcess:
+    """One spawned engine. It dies with the front, however that ends. ``page`` is a file for its `Page`, closed here."""
+
+    def __init__(self, number: int, runtime: str, page: IO[bytes]) -> None:
         self.number = number
         self._withdrawn = 0
         self.channel, theirs = make_link()
         # The page tells a nudged engine which request is meant: the signal alone could hit the next one.
-        with tempfile.TemporaryFile() as page:
-            page.truncate(Page.SIZE)
+        with page:
             self._page = Page(page.fileno())
             try:
                 self.process = subprocess.Popen(

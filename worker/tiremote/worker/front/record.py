@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -78,6 +78,23 @@ class Record:
         self._max_bytes = max_bytes
         self._max_answers = max_answers
         self._max_ids = max_ids
+        self._on_change: Callable[[RequestId], object] = lambda _: None
+
+    def watch(self, on_change: Callable[[RequestId], object]) -> None:
+        """Has every request told of whose answer is kept or forgotten from now on."""
+        self._on_change = on_change
+
+    def known(self) -> Iterator[RequestId]:
+        """Every request that is never to run again, as far as it is known, oldest first."""
+        yield from self._forgotten
+        yield from self._kept
+
+    def restore(self, request: RequestId, answer: Answer | None, why: Why | None, claim: Claim) -> None:
+        """Takes what was known of a request in an earlier record, the oldest first."""
+        if answer is not None:
+            self.add(request, answer, {claim})
+        else:
+            self._forgotten[request] = why or "room"
 
     @property
     def nbytes(self) -> int:
@@ -108,6 +125,7 @@ class Record:
         """Keeps an answer, for those who wait for it."""
         self._kept[request] = kept = _Kept(answer=answer, nbytes=answer.nbytes, claims=claims)
         self._bytes += kept.nbytes
+        self._on_change(request)
         while self._bytes > self._max_bytes or len(self._kept) > self._max_answers:
             self.forget_oldest()
 
@@ -148,5 +166,7 @@ class Record:
         self._bytes -= self._kept.pop(request).nbytes
         self.journal.drop(request)
         self._forgotten[request] = why
+        self._on_change(request)
         while len(self._forgotten) > self._max_ids:
-            self._forgotten.popitem(last=False)
+            oldest, _ = self._forgotten.popitem(last=False)
+            self._on_change(oldest)

@@ -55,7 +55,7 @@ class Recovery:
         """Keeps the answer to a job that its engine died with. Call it before `take_stock`."""
         if isinstance(error, EngineError):
             error.request = job.request.id
-        contents = _contents(session)
+        contents = contents_of(session)
         session.mourning.append(
             Mourning(job=job, error=error, died_at=now, send_by=now + self._patience, contents=contents)
         )
@@ -66,8 +66,8 @@ class Recovery:
         Nobody may go on with older contents without knowing: where there are any, no request runs that was sent before
         its client could hear of it. Call it after `mourn`, before `take_stock`.
         """
-        contents = _contents(session)
-        if not contents or self._all_exact(session):
+        contents = contents_of(session)
+        if not contents or self.all_exact(session):
             return
         session.lost_in = session.generation
         told = {mourned.job.seat.token for mourned in session.mourning}
@@ -99,7 +99,8 @@ class Recovery:
             )
         )
 
-    def _all_exact(self, session: Session) -> bool:
+    def all_exact(self, session: Session) -> bool:
+        """Whether everything that is there now would be put back, or loaded, as it is."""
         arrays = [one for one in session.arrays.values() if one.place is None]
         if any(not self._copies.is_exact(session.id, one.handle) for one in arrays):
             return False
@@ -234,13 +235,14 @@ class Recovery:
             if isinstance(mourned.error, EngineError):
                 mourned.error.generation = session.generation
                 if mourned.in_full:
-                    self._report(session, mourned.error, mourned)
+                    self.report(session, mourned.error, mourned)
             self._answers.job_failed(mourned.job, mourned.error)
         session.mourning = kept
         if not waiting:
             session.broken.clear()
 
-    def _report(self, session: Session, error: EngineError, mourned: Mourning) -> None:
+    def report(self, session: Session, error: EngineError, mourned: Mourning | Word) -> None:
+        """Says in the error what is there again, as of when, and what is lost."""
         # What is still on its way counts as there: where it fails, its handle is stale.
         error.restored = tuple(session.units)
         error.as_of = tuple(
@@ -257,7 +259,7 @@ class Recovery:
         error.lost += tuple(f"{unit} ({why})" for unit, why in session.broken.items())
 
 
-def _contents(session: Session) -> tuple[str, ...]:
+def contents_of(session: Session) -> tuple[str, ...]:
     """The names of everything whose contents are gone with an engine."""
     arrays = [
         str(one.place) if one.place is not None else one.label or f"{one.handle.kind} {one.handle.id}"

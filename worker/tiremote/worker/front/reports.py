@@ -23,7 +23,8 @@ def session_status(
     engine, ledger = session.engine, session.ledger
     running = None
     state = "starting"
-    if engine is not None and engine.state == "serving":
+    # Without an engine it is as an earlier worker left it, and has one when it is needed.
+    if (engine is None and not session.is_awaited()) or (engine is not None and engine.state == "serving"):
         state = "idle"
     if job is not None:
         state = "busy" if job.stop is None else "stopping"
@@ -46,7 +47,7 @@ def session_status(
         units=len(session.units),
         unit_bytes=ledger.unit_bytes(),
         held_versions=sum(map(len, ledger.held.values())),
-        arrays=len(session.arrays),
+        arrays=len(session.holdings()),
         array_bytes=session.array_bytes(),
         host_bytes=ledger.host_bytes,
         copies_bytes=copies_bytes,
@@ -83,7 +84,7 @@ def description(session: Session, job: Job | None, now: float) -> Description:
         generation=session.generation,
         newest=session.newest,
         units=tuple(_unit(session, unit.holding, now) for unit in session.units.values()),
-        arrays=tuple(_array(session, holding, now) for holding in session.arrays.values()),
+        arrays=tuple(_array(session, holding, now) for holding in session.holdings().values()),
         nbytes=session.array_bytes(),
     )
 

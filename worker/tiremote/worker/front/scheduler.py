@@ -65,7 +65,7 @@ class Scheduler:
         self._keys = count(1)
         self.pool = EnginePool(settings, answers.effects)
         self.copies = CopyStore(settings.copies_bytes)
-        self._recovery = Recovery(self.pool, answers, self.copies, settings.mourning, self.new_key)
+        self.recovery = Recovery(self.pool, answers, self.copies, settings.mourning, self.new_key)
         self._snapshots = Snapshots(self.pool, self.copies, self.new_key)
         self.crashes = 0
 
@@ -97,7 +97,7 @@ class Scheduler:
         session = job.seat.session
         if session.engine is None:
             self.pool.claim(session)
-        if self._recovery.pass_on(job, now):
+        if self.recovery.pass_on(job, now):
             return
         session.queue.append(job)
         session.queued_bytes += job.nbytes
@@ -213,7 +213,7 @@ class Scheduler:
         elif error is None and session is not None:
             engine.state, engine.info = "serving", message.info
             session.failed_starts = 0
-            self._recovery.restore(engine, session, now)
+            self.recovery.restore(engine, session, now)
             self._on_open(session, None)
             self._pump(session, now)
             return
@@ -224,7 +224,7 @@ class Scheduler:
         self.pool.dismiss(engine, now, at_once=True)
 
     def _fail_waiting(self, session: Session, error: TiremoteError, now: float) -> None:
-        self._recovery.console(session, now, at_once=True)
+        self.recovery.console(session, now, at_once=True)
         failed = list(session.queue)
         session.queue.clear()
         session.queued_bytes = 0
@@ -283,9 +283,9 @@ class Scheduler:
     def _on_chore(self, engine: Engine, session: Session, chore: Chore, done: Done, now: float) -> None:
         match chore:
             case Loading(unit=unit):
-                self._recovery.on_loaded(engine, session, unit, done, now)
+                self.recovery.on_loaded(engine, session, unit, done, now)
             case Refilling():
-                self._recovery.on_put_back(engine, session, chore, done, now)
+                self.recovery.on_put_back(engine, session, chore, done, now)
             case Snapping():
                 if done.changes is not None:
                     found(session, done.changes)
@@ -307,7 +307,7 @@ class Scheduler:
         if session is None:
             self.pool.fill()
             return
-        session.engine = None
+        session.engine, session.unsaved = None, True
         running = engine.inflight[0] if engine.inflight else None
         self.crashes += running is None or running.stop is None
         how = engine.fate or ending(returncode)
@@ -323,15 +323,15 @@ class Scheduler:
             self._fail_waiting(session, error, now)
             self._on_open(session, error)
             return
-        self._recovery.on_death(engine, session, how)
+        self.recovery.on_death(engine, session, how)
         self._bury(engine, session, how, returncode, begun, now)
         ran = running is not None and (running.key <= begun or running.stop is not None)
         doing = f"during {describe(running)}" if ran and running is not None else "while nothing ran"
         signal = None if engine.fate else signal_name(returncode)
         if all(isinstance(chore, Snapping) for chore in engine.chores.values()):
             # Else it was being brought to where the last one was: nothing is lost that was not lost before.
-            self._recovery.leave_word(session, EngineCrashed(f"the engine {how} {doing}", signal=signal), now)
-        self._recovery.take_stock(session)
+            self.recovery.leave_word(session, EngineCrashed(f"the engine {how} {doing}", signal=signal), now)
+        self.recovery.take_stock(session)
         self._snapshots.died(session)
         self.pool.claim(session)
 
@@ -352,7 +352,7 @@ class Scheduler:
             )
             if job.stop is not None:
                 error = job.stop.error
-            self._recovery.mourn(session, job, error, now)
+            self.recovery.mourn(session, job, error, now)
 
     # ------------------------------------------------------------ time
 
@@ -363,7 +363,7 @@ class Scheduler:
                 engine.kill_at = None
                 self.pool.kill(engine)
             if engine.session is not None:
-                self._recovery.console(engine.session, now)
+                self.recovery.console(engine.session, now)
                 if engine.session.unread or self._snapshots.is_due(engine.session, now):
                     self._pump(engine.session, now)
             if not engine.inflight:

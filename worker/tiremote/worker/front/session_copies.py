@@ -100,6 +100,8 @@ class SessionCopies:
         self._loaded: dict[str, int] = {}
         self._written: set[Ref] = set()
         self.cost = 0
+        #: Where somebody wants to know: whose copies were changed. True: one that was there is of something else.
+        self.noted: dict[Ref, bool] | None = None
 
     def is_exact(self, target: Ref) -> bool:
         """Whether the copy of an array is what it holds now."""
@@ -136,6 +138,7 @@ class SessionCopies:
         known.pieces.add(moved.piece, data)
         self.cost += known.pieces.cost
         self.kept[moved.target] = self.kept.pop(moved.target)
+        self._note(moved.target, gone=False)
         return known
 
     def put_from(self, moved: Moved, moment: Moment) -> Kept | None:
@@ -206,10 +209,15 @@ class SessionCopies:
 
     def hold(self, kept: Kept) -> Kept:
         """Takes a copy that is whole, instead of an earlier one."""
-        self.remove(kept.target)
+        self._remove(kept.target)
         self.kept[kept.target] = kept
         self.cost += kept.pieces.cost
+        self._note(kept.target, gone=False)
         return kept
+
+    def _note(self, target: Ref, *, gone: bool) -> None:
+        if self.noted is not None:
+            self.noted[target] = gone or self.noted.get(target, False)
 
     # ------------------------------------------------------------ what changes
 
@@ -242,6 +250,11 @@ class SessionCopies:
 
     def remove(self, target: Ref) -> None:
         """Forgets what is known of an array."""
+        if target in self.kept:
+            self._note(target, gone=True)
+        self._remove(target)
+
+    def _remove(self, target: Ref) -> None:
         kept = self.kept.pop(target, None)
         self.cost -= 0 if kept is None else kept.pieces.cost
         self._remove_begun(target)

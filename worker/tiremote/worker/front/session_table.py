@@ -29,6 +29,9 @@ class SessionTable:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def __contains__(self, session: str) -> bool:
+        return session in self._sessions
+
     def __iter__(self) -> Iterator[Session]:
         return iter(list(self._sessions.values()))
 
@@ -44,6 +47,7 @@ class SessionTable:
         if seat.user != user:
             raise Unauthorized("this token was given to another key")
         seat.last_seen = seat.session.last_seen = now
+        seat.session.unsaved = True
         return seat
 
     def named(self, name: str | None, user: str) -> Session | None:
@@ -94,7 +98,7 @@ class SessionTable:
         empty = [
             session
             for session in self._sessions.values()
-            if not (session.units or session.arrays or session.is_awaited())
+            if not (session.units or session.holdings() or session.is_awaited())
             and now - session.last_seen > self._settings.attached
         ]
         if not empty:
@@ -123,7 +127,13 @@ class SessionTable:
             last_seen=now,
         )
         session.seats[seat.token] = self._seats[seat.token] = seat
+        session.unsaved = True
         return seat
+
+    def adopt(self, session: Session) -> None:
+        """Takes a session with its seats, as it was in an earlier worker."""
+        self._sessions[session.id] = session
+        self._seats.update(session.seats)
 
     def _unseat(self, seat: Seat) -> None:
         seat.session.seats.pop(seat.token, None)

@@ -13,6 +13,7 @@ from tiremote.protocol.receipts import ArrayHolding, UnitHolding
 from tiremote.protocol.results import EngineInfo
 from tiremote.protocol.values import Ref
 from tiremote.worker.front.history import UnitHistory
+from tiremote.worker.front.noted import NotedDict
 from tiremote.worker.front.output import Output
 from tiremote.worker.front.record import Record
 from tiremote.worker.front.routes import Listener, Route
@@ -131,6 +132,8 @@ class SnapshotPlan:
     since: float = 0.0
     #: What a snapshot that is being made has brought so far: each copy's order and bytes, None where there is no room.
     taken: dict[Ref, tuple[int, int] | None] = field(default_factory=dict)
+    #: Something may be there, or be other, than when everything was copied last.
+    behind: bool = False
 
     def due_at(self) -> float | None:
         """When the time has come, None where it never does by itself."""
@@ -213,13 +216,13 @@ class Session:
     queued_bytes: int = 0
     units: OrderedDict[str, Unit] = field(default_factory=OrderedDict)
     newest: str | None = None
-    arrays: dict[str, ArrayHolding] = field(default_factory=dict)
+    arrays: NotedDict[str, ArrayHolding] = field(default_factory=NotedDict)
     ledger: Ledger = field(default_factory=Ledger)
     usage: Usage = field(default_factory=Usage)
     #: By the tokens of clients that have not heard yet that an engine was lost.
     unsaid: dict[str, Word] = field(default_factory=dict)
     #: What was kept under handles when the engine was lost, until it is put back or found to be gone.
-    stock: dict[str, ArrayHolding] = field(default_factory=dict)
+    stock: NotedDict[str, ArrayHolding] = field(default_factory=NotedDict)
     #: Units that could not be loaded again after a crash.
     broken: dict[str, str] = field(default_factory=dict)
     welcomes: list[tuple[Route, Hello, Seat, bool]] = field(default_factory=list)
@@ -233,6 +236,8 @@ class Session:
     failed_starts: int = 0
     #: Work waits because its clients do not take the answers they have.
     unread: bool = False
+    #: It may not be what is on disk of it.
+    unsaved: bool = True
 
     def running(self) -> Job | None:
         """What the engine is busy with."""
@@ -247,9 +252,13 @@ class Session:
         """Whether somebody waits for an answer of its engine."""
         return bool(self.running() or self.queue or self.welcomes or self.mourning)
 
+    def holdings(self) -> dict[str, ArrayHolding]:
+        """Everything that is kept under a handle, also what is to be put back first."""
+        return {**self.stock, **self.arrays}
+
     def array_bytes(self) -> int:
-        """Bytes of everything that is kept under a handle."""
-        return sum(holding.nbytes for holding in self.arrays.values())
+        """Its bytes."""
+        return sum(holding.nbytes for holding in self.holdings().values())
 
 
 def describe(job: Job) -> str:

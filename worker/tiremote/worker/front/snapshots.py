@@ -33,6 +33,7 @@ class Snapshots:
         request = job.request
         if isinstance(request, Snapshot) and not done.ok:
             session.snapshots.taken.clear()
+        session.snapshots.behind |= not isinstance(request, Fetch | Snapshot)
         moved = done.moved if done.ok else None
         if isinstance(request, Put) and moved is not None:
             # What of a put is not in a copy is to be in the next snapshot.
@@ -66,7 +67,7 @@ class Snapshots:
             raise AssertionError("a session that has run something has an engine")
         key = self._new_key()
         engine.chores[key] = Snapping()
-        session.snapshots.runs = 0
+        session.snapshots.runs, session.snapshots.behind = 0, False
         self._pool.tell(engine, Snap(key=key))
 
     def took(self, session: Session, request: RequestId | None, copied: Copied, buffers: list[Any], now: float) -> None:
@@ -99,7 +100,7 @@ class Snapshots:
                 nbytes += taken[1]
             else:
                 skipped[name] = "the worker's memory for copies is too small for it: start it with a larger --copies"
-        plan.runs = 0
+        plan.runs, plan.behind = 0, False
         self.ended(session, now)
         return SnapshotResult(
             copied=tuple(sorted(copied)),
