@@ -244,14 +244,17 @@ def test_case_26_a_far_index_costs_one_engine(own: Session, unharmed: Check) -> 
 
 
 def test_case_26_a_debug_session_reports_a_near_miss(worker: RealWorker, arch: str) -> None:
-    """With ``debug=True`` an index just outside is an error with the index and the line, and the engine lives on."""
+    """With ``debug=True`` an index just outside, and one that is far out, is an error with the index, the shape and the
+    line; nothing is written, and the engine lives on."""
     with connect(worker.address, arch=arch, debug=True, on_output=None) as gpu:
         gpu.compile_and_load(CRASH)
         x = gpu.ti.ndarray(gpu.ti.f32, 8)
         generation = gpu.status().session.generation
-        with pytest.raises(KernelRuntimeError, match="8"):
+        with pytest.raises(KernelRuntimeError, match=r"index \(8\) is out of bounds: the shape is \(8\)"):
             gpu[None].near(x, 8)
         if arch == "cpu":  # on CUDA a failed assertion ends the context
+            with pytest.raises(KernelRuntimeError, match=r"index \(\d{6,}\) is out of bounds: the shape is \(8\)"):
+                gpu[None].far(x)
             assert gpu.status().session.generation == generation
             gpu[None].near(x, 7)
             assert x[7] == 1

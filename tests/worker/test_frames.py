@@ -191,7 +191,7 @@ def test_a_debug_session_tells_the_place() -> None:
                 told = run_error(error, runtime)
                 print(type(told).__name__, told.type, told.message, [(f.function, f.line) for f in told.frames])
     """).splitlines()
-    assert out[0].startswith("KernelRuntimeError AssertionError Accessing field")
+    assert out[0].startswith("KernelRuntimeError AssertionError index (9) is out of bounds: the shape is (4)")
     assert out[0].endswith("[('w', 4)]")
     assert out[1] == "KernelRuntimeError AssertionError bad 9 [('wrong', 10)]"
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiremote.protocol.errors import Refused
-from tiremote.worker.engine import compile_hooks, source_hooks
+from tiremote.worker.engine import compile_hooks, index_guard, source_hooks
 from tiremote.worker.engine.device import cpu_name, cuda_device_name
 from tiremote.worker.engine.half_declared import Snapshot, has_unplaced_fields, leave_kernel, take_snapshot
 from tiremote.worker.engine.init_guard import InitGuard
@@ -79,6 +79,7 @@ class TaichiRuntime(ArrayRuntime):
         self.compile_clock = compile_hooks.install(self.lang("kernel_impl"), self.impl, self.ti.cpu, ndarray)
         context = self.lang("ast.ast_transformer_utils").ASTTransformerContext
         source_hooks.install(self.lang("kernel_impl"), self.impl, context)
+        index_guard.install(self)
         self.trees = SNodeTrees(self)
         self.split_root = RootSplitter(self)
         self.guard_init = InitGuard(self)
