@@ -134,6 +134,8 @@ class SessionTable:
         """Takes a session with its seats, as it was in an earlier worker."""
         self._sessions[session.id] = session
         self._seats.update(session.seats)
+        number = int(session.id[1:].partition("-")[0])
+        self._numbers = count(max(number + 1, next(self._numbers)))
 
     def _unseat(self, seat: Seat) -> None:
         seat.session.seats.pop(seat.token, None)

@@ -206,9 +206,10 @@ class CopyDatabase:
             try:
                 self._write(batch)
                 self.trouble = None
-            except (sqlite3.Error, OSError, MemoryError) as error:
+            except Exception as error:
                 if self.trouble is None:
-                    _log.warning("copies of arrays cannot be written to %s: %s", self._path, error)
+                    ours = None if isinstance(error, sqlite3.Error | MemoryError) else error
+                    _log.warning("copies of arrays cannot be written to %s: %s", self._path, error, exc_info=ours)
                 self.trouble = f"copies of arrays cannot be written to {self._path}: {error}"
                 if closing:
                     return

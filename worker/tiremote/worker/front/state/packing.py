@@ -10,6 +10,7 @@ from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
 import msgpack
+import numpy as np
 
 from tiremote.protocol.packing import HANDLE, NAME, unpack
 from tiremote.protocol.results import Limits
@@ -27,7 +28,8 @@ _FIELDS: dict[type, tuple[tuple[str, Any], ...]] = {}
 def packed(value: Any, without: Collection[str] = ()) -> bytes:
     """A dataclass, or a request's id, as bytes; ``without`` these of its fields."""
     plain = _fields_set(value, without) if hasattr(value, "__dataclass_fields__") else value
-    return bytes(msgpack.packb(plain, default=_plain))
+    # Text may quote what UTF-8 does not hold.
+    return bytes(msgpack.packb(plain, default=_plain, unicode_errors="backslashreplace"))
 
 
 def unpacked(cls: type[T], data: bytes, known: dict[str, Any]) -> T:
@@ -57,4 +59,8 @@ def _plain(value: Any) -> Any:
         return msgpack.ExtType(NAME, packed([value.unit, value.name]))
     if hasattr(value, "__dataclass_fields__"):
         return _fields_set(value)
-    return bytes(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, memoryview | bytearray):
+        return bytes(value)
+    raise TypeError(f"a {type(value).__name__} is not kept on disk")

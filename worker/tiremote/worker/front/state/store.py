@@ -73,9 +73,11 @@ class Store:
             return
         try:
             self._database.save(save)
-        except sqlite3.Error as error:
+        except Exception as error:
+            # A fault of ours is no reason to end what runs.
             if self._trouble is None:
-                _log.warning("sessions cannot be written to %s: %s", self._directory.path, error)
+                ours = None if isinstance(error, sqlite3.Error) else error
+                _log.warning("sessions cannot be written to %s: %s", self._directory.path, error, exc_info=ours)
             self._trouble = f"sessions cannot be written to {self._directory.path}: {error}"
             self._again_at = self._clock() + _AGAIN
             return
