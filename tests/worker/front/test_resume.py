@@ -14,6 +14,7 @@ from tiremote.protocol.messages import (
     Alloc,
     Bye,
     Cleanup,
+    Collect,
     Describe,
     Event,
     Fetch,
@@ -22,6 +23,7 @@ from tiremote.protocol.messages import (
     Ok,
     Ping,
     Request,
+    Requests,
     Run,
     Snapshot,
     Status,
@@ -205,6 +207,20 @@ def test_a_large_answer_is_not_kept_and_its_request_not_run_again(bench: FrontBe
     bench.done(bench.work[0], value="x" * (ANSWER_BYTES + 1))
     again = restart(bench)
     assert "not run twice" in again.error(again.ask(run)).message
+
+
+def test_an_answer_that_nobody_had_is_collected_by_another_client(bench: FrontBench) -> None:
+    """The program that asked died with the worker."""
+    mine = bench.hello(session="lab")
+    run = bench.run(mine)
+    bench.done(bench.work[0], value=7)
+    again = restart(bench)
+    theirs = again.hello(b"other", session="lab")
+    listed = again.ask(Requests(id="list", token=theirs), b"other")
+    (line,) = again.result(listed)["requests"]
+    assert (line["request"], line["op"], line["target"], line["seat"]) == (run.id, "run", "run step", 1)
+    collect = again.ask(Collect(id="collect", token=theirs, request=run.id), b"other")
+    assert again.result(collect)["value"] == 7
 
 
 def test_output_that_is_not_kept_is_told_as_a_gap(bench: FrontBench) -> None:

@@ -34,6 +34,9 @@ _CHUNK_BYTES = 1 << 20
 _FREE_BYTES = 64 << 20
 #: Seconds until what could not be written is tried again.
 _AGAIN = 3.0
+#: The log is folded in when nothing has come for so many seconds, or when it has so many bytes.
+_QUIET = 1.0
+_LOG_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,6 +60,11 @@ class _Copy:
     dtype: str
     shape: tuple[int, ...]
     pieces: tuple[_Stored, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its pieces."""
+        return sum(stored.piece.nbytes for stored in self.pieces)
 
 
 _Key = tuple[str, Ref]
@@ -107,6 +115,8 @@ class CopyDatabase:
         self.trouble: str | None = None
         self._stored: dict[_Key, _Copy] = {}
         self._waiting = _Waiting()
+        #: Bytes in the log, about.
+        self._logged = 0
         self._closing = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="copies", daemon=True)
@@ -124,9 +134,10 @@ class CopyDatabase:
         if not version:
             run(f"PRAGMA page_size = {_PAGE_BYTES}")
             run("PRAGMA auto_vacuum = INCREMENTAL")
-        # No write-ahead log here: every byte would be written twice.
-        run("PRAGMA journal_mode = TRUNCATE")
+        # A small array is there at once, without a sync; a large one costs that it is written twice.
+        run("PRAGMA journal_mode = WAL")
         run("PRAGMA synchronous = NORMAL")
+        run("PRAGMA wal_autocheckpoint = 0")
         if not version:
             run("BEGIN IMMEDIATE")
             run("CREATE TABLE copies (session TEXT, target BLOB, content BLOB, PRIMARY KEY (session, target))")
@@ -147,7 +158,7 @@ class CopyDatabase:
                 self._stored[record.session, record.target] = record
             kept = []
             for record in sorted(self._stored.values(), key=lambda one: -one.number):
-                max_bytes -= sum(stored.piece.nbytes for stored in record.pieces)
+                max_bytes -= record.nbytes
                 if max_bytes < 0:
                     break
                 kept.append(self._read(record))
@@ -198,14 +209,19 @@ class CopyDatabase:
         while True:
             with self._changed:
                 while not self._waiting and not self._closing:
-                    self._changed.wait()
+                    if not self._changed.wait(_QUIET if self._logged else None):
+                        break
                 batch, self._waiting = self._waiting, _Waiting()
                 closing = self._closing
-            if not batch:
+            if not batch and closing:
                 return
             try:
-                self._write(batch)
-                self.trouble = None
+                if batch:
+                    self._write(batch)
+                    self.trouble = None
+                if self._logged > _LOG_BYTES or not batch:
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                    self._logged = 0
             except Exception as error:
                 if self.trouble is None:
                     ours = None if isinstance(error, sqlite3.Error | MemoryError) else error
@@ -241,6 +257,7 @@ class CopyDatabase:
         for key in gone:
             self._stored.pop(key, None)
         self._stored.update(written)
+        self._logged += _PAGE_BYTES + sum(each.nbytes for each in written.values())
         self._shrink()
 
     def _delete(self, key: _Key) -> None:
