@@ -263,10 +263,17 @@ class FrontBench:
         arrays = (UnitArrays(unit=unit, names=fields),)
         self.done(self.work[-1], changes=Changes(units=(holding,), unit_arrays=arrays))
 
-    def keep_array(self, token: str, handle: str = "s.1.1", label: str | None = None, nbytes: int = 40) -> None:
-        """An array is made."""
+    def keep_array(
+        self,
+        token: str,
+        handle: str = "s.1.1",
+        label: str | None = None,
+        nbytes: int = 40,
+        place: Name | None = None,
+    ) -> None:
+        """An array is made, or a handle of one that a unit has at that place."""
         self.run(token)
-        holding = ArrayHolding(handle=Handle(kind="ndarray", id=handle), label=label, nbytes=nbytes)
+        holding = ArrayHolding(handle=Handle(kind="ndarray", id=handle), label=label, nbytes=nbytes, place=place)
         self.done(self.work[-1], changes=Changes(arrays=(holding,)))
 
     def put_array(self, token: str, data: bytes, handle: str = "s.1.1", label: str | None = None) -> Request:

@@ -37,9 +37,10 @@ DATA = {
     "request": "r-1",
     "restored": ("sim",),
     "as_of": (
-        AsOf(name="z", request=7, op="put", seconds=0.5),
-        AsOf(name="w", request=None, op="snapshot", seconds=2.0),
+        AsOf(name="z", target="s.1.1", request=7, op="put", seconds=0.5),
+        AsOf(name="w", target="w", request=None, op="snapshot", seconds=2.0),
     ),
+    "coming": ("v",),
     "lost": ("x", "y"),
     "generation": 3,
     "signal": "SIGSEGV",

@@ -32,7 +32,7 @@ def error_from_wire(code: str, message: str, data: Mapping[str, Any]) -> Tiremot
 
 #: What is not a plain value among the attributes that errors carry.
 _FRAMES = frozenset({"frames"})
-_NAMES = frozenset({"restored", "lost", "known"})
+_NAMES = frozenset({"restored", "coming", "lost", "known"})
 _PAIRS = frozenset({"supported"})
 _AS_OF = frozenset({"as_of"})
 
@@ -54,7 +54,13 @@ def _as_of(value: Mapping[str, Any]) -> AsOf:
     request = value.get("request")
     if not isinstance(request, str | int | None):
         raise TypeError("a request's id is text or a number")
-    return AsOf(name=str(value["name"]), request=request, op=str(value["op"]), seconds=float(value["seconds"]))
+    return AsOf(
+        name=str(value["name"]),
+        target=str(value["target"]),
+        request=request,
+        op=str(value["op"]),
+        seconds=float(value["seconds"]),
+    )
 
 
 def error_to_wire(error: TiremoteError) -> tuple[str, str, dict[str, Any]]:
@@ -68,7 +74,14 @@ def _freeze(name: str, value: Any) -> Any:
         return [{field: _freeze(field, getattr(frame, field)) for field, _ in _FRAME_FIELDS} for frame in value]
     if name in _AS_OF:
         return [
-            {"name": _text(one.name), "request": one.request, "op": one.op, "seconds": one.seconds} for one in value
+            {
+                "name": _text(one.name),
+                "target": _text(one.target),
+                "request": one.request,
+                "op": one.op,
+                "seconds": one.seconds,
+            }
+            for one in value
         ]
     if isinstance(value, tuple):
         return [_freeze("", one) for one in value]

@@ -66,9 +66,11 @@ class AsOf:
     """An array that was put back: it holds what it held after ``request``, which ended ``seconds`` before the loss.
 
     ``op`` is the request's: ``put``, ``fetch`` or ``snapshot``; ``request`` is None for a snapshot of the worker's own.
+    ``name`` is for people, ``target`` the id of its handle or its name in a unit, such as ``sim.pos``.
     """
 
     name: str
+    target: str
     request: str | int | None
     op: str
     seconds: float
@@ -189,14 +191,16 @@ class EngineError(TiremoteError):
     """The engine was replaced.
 
     ``restored`` names the units that are loaded again, ``as_of`` the arrays and fields that were put back and from
-    when their contents are, ``lost`` what is not there any more. ``generation`` counts the engines so far.
+    when their contents are, ``lost`` what is not there any more. ``coming`` names what of the first two is still on its
+    way: it is there when the next request runs, or that request is told. ``generation`` counts the engines so far.
     """
 
     code = "engine"
-    carries: ClassVar[tuple[str, ...]] = ("request", "restored", "as_of", "lost", "generation")
+    carries: ClassVar[tuple[str, ...]] = ("request", "restored", "as_of", "coming", "lost", "generation")
     request: str | int | None = None
     restored: tuple[str, ...] = ()
     as_of: tuple[AsOf, ...] = ()
+    coming: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     generation: int | None = None
 
@@ -206,6 +210,8 @@ class EngineError(TiremoteError):
             parts.append(f"reloaded: {_few(self.restored)}")
         if self.as_of:
             parts.append(f"restored: {_few(tuple(map(str, self.as_of)))}")
+        if self.coming:
+            parts.append(f"still on their way: {_few(self.coming)}")
         if self.lost:
             parts.append(f"lost: {_few(self.lost)}")
         return "; ".join(parts)

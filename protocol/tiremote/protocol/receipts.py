@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from tiremote.protocol.errors import AsOf
 from tiremote.protocol.values import Handle, Name
 
 
@@ -171,9 +172,8 @@ class ArrayHolding:
     """An array, field or object that is kept under a handle, as ``describe`` lists it.
 
     ``label`` is the client's name for it. ``nbytes`` is 0 for objects. ``place`` is the name in a unit that leads to
-    the same thing, where one does. ``as_of`` is the request after which it held what was put back into it when an
-    engine was lost; None where that never was so. ``owner`` is what the client is called that made it, ``unused`` the
-    seconds since a request named its handle.
+    the same thing, where one does. ``owner`` is what the client is called that made it, ``unused`` the seconds since a
+    request named its handle.
     """
 
     handle: Handle
@@ -181,14 +181,17 @@ class ArrayHolding:
     nbytes: int = 0
     made_by: str | int | None = None
     place: Name | None = None
-    as_of: str | int | None = None
     owner: str | None = None
     unused: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Description:
-    """What a session holds: the answer to ``describe``."""
+    """What a session holds: the answer to ``describe``.
+
+    ``as_of`` lists the arrays that were put back when its last engine was lost, but for those that were put as a whole
+    since.
+    """
 
     session: str
     generation: int
@@ -196,6 +199,7 @@ class Description:
     units: tuple[UnitHolding, ...] = ()
     arrays: tuple[ArrayHolding, ...] = ()
     nbytes: int = 0
+    as_of: tuple[AsOf, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from front_bench import FrontBench
+from front_bench import FrontBench, whole
 from tiremote.protocol.errors import KernelArgumentError
-from tiremote.protocol.messages import Describe, Put
+from tiremote.protocol.messages import Alloc, Describe, Event, Put
 from tiremote.protocol.receipts import ArrayHolding
 from tiremote.protocol.values import Handle, Name, wire_array
 from tiremote.worker.front import refill
+from tiremote.worker.front.settings import Settings
 from tiremote.worker.host_copy import Moved, Piece
 from tiremote.worker.link import Changes
 
@@ -131,7 +132,8 @@ def test_an_array_that_kills_two_engines_is_given_up(bench: FrontBench) -> None:
     for sent in bench.put_backs:
         if sent[0] == 4:
             bench.put_back(sent)
-    assert bench.error(lost).data["lost"] == ["x"]
+    (told,) = bench.error(lost).data["lost"]
+    assert told.startswith("x (the engine died of SIGKILL while it was put back")
 
 
 def test_engines_that_die_of_this_and_that_come_to_an_end(bench: FrontBench) -> None:
@@ -165,3 +167,112 @@ def test_an_engine_killed_by_chance_hours_later_costs_nothing(bench: FrontBench)
     bench.die(3)
     bench.die(4, -9)
     assert [message.target for number, message in bench.put_backs if number == 5] == [X]
+
+
+def test_a_copy_that_goes_while_it_is_put_back_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another session needs the room: what was on its way comes back, what was not is named with the reason."""
+    monkeypatch.setattr(refill, "_MOST_MESSAGES", 2)
+    bench = FrontBench(Settings(copies_bytes=20_000))
+    token, other = bench.hello(), bench.hello(b"other")
+    for number in range(30):
+        bench.put_array(token, b"a" * 8, f"s.1.{number}", label=f"x{number}")
+    lost = bench.run(token)
+    bench.die(1)
+    large = b"b" * 9_000
+    bench.ask(Put(id="large", token=other, array=wire_array(np.frombuffer(large, np.uint8))), b"other")
+    bench.done(bench.work[-1], moved=whole(Y, large))
+    bench.put_back_all()
+    gone = bench.error(lost).data["lost"]
+    assert {each.partition(" ")[2] for each in gone} == {"(another session needed the room that its copy took)"}
+    assert len(held(bench, token)) == 30 - len(gone) == len(bench.error(lost).data["as_of"])
+
+
+def test_what_is_on_its_way_for_long_is_named_as_that(bench: FrontBench) -> None:
+    """The answer says soon that it waits, and does not wait for ever; what it names is there before anything runs."""
+    token = bench.hello()
+    bench.load_unit(token)
+    bench.put_array(token, b"abc", X.id, label="x")
+    bench.put_array(token, b"abc", Y.id, label="y")
+    bench.keep_array(token, "s.1.3", label="z")
+    lost = bench.run(token, events=True)
+    bench.die(1)
+    bench.wait(Settings().hint - 0.1)
+    assert bench.replies(lost) == []
+    bench.wait(0.1)
+    (hint,) = bench.replies(lost)
+    assert isinstance(hint, Event)
+    assert (hint.event, hint.text) == (
+        "warning",
+        "the engine died of SIGSEGV during run step; what was there is brought back",
+    )
+    bench.wait(Settings().mourning)
+    told = bench.error(lost).data
+    assert (told["restored"], told["coming"], told["lost"]) == (["sim"], ["sim", "x", "y"], ["z"])
+    bench.loaded(bench.loads[0])
+    bench.put_back_all()
+    ran = bench.run(token)
+    bench.done(bench.work[-1])
+    assert bench.result(ran)
+
+
+def test_what_did_not_come_after_all_is_told_to_everybody(bench: FrontBench) -> None:
+    """To who was told that it is on its way, and to who was told nothing, because it would hold what it held."""
+    token, other = bench.hello(session="lab"), bench.hello(b"other", session="lab")
+    bench.put_array(token, b"abc", X.id, label="x")
+    bench.put_array(token, b"abc", Y.id, label="y")
+    lost = bench.run(token)
+    bench.die(1)
+    bench.wait(Settings().mourning + 0.1)
+    assert bench.error(lost).data["coming"] == ["x", "y"]
+    first, second = bench.run(token), bench.run(token)
+    bench.put_back(bench.put_backs[0], KernelArgumentError("no more memory"))
+    work = len(bench.work)
+    bench.put_back(bench.put_backs[1])
+    told = bench.error(first)
+    assert told.message == "could not be put back: x (no more memory); this request was not run"
+    assert told.data["lost"] == ["x (no more memory)"]
+    assert "not run" in bench.error(second).message
+    assert len(bench.work) == work
+    elsewhere = bench.error(bench.run(other, identity=b"other"))
+    assert elsewhere.data["lost"] == ["x (no more memory)"]
+    ran = bench.run(token)
+    bench.done(bench.work[-1])
+    assert bench.result(ran)
+
+
+def test_a_copy_that_is_fetched_in_pieces_is_not_named_as_lost(bench: FrontBench) -> None:
+    """The client makes it for one transfer, and its user never sees it."""
+    token = bench.hello()
+    bench.put_array(token, b"abc", label="x")
+    copy = ArrayHolding(handle=Handle(kind="array", id="s.1.8"))
+    bench.ask(Alloc(id="copy", token=token, kind="array", copy_of=X))
+    bench.done(bench.work[-1], changes=Changes(arrays=(copy,)), moved=whole(X, b"abc"))
+    lost = bench.run(token)
+    bench.die(1)
+    bench.put_back_all()
+    assert bench.error(lost).data["lost"] == []
+
+
+def test_the_description_tells_what_was_put_back_until_it_is_put_anew(bench: FrontBench) -> None:
+    """As of when, before the loss; by its handle or its name."""
+    token = bench.hello()
+    bench.load_unit(token, name="pos", kind="field")
+    bench.put_array(token, b"abc", X.id)
+    bench.put_into(token, POS, b"field")
+    bench.wait(5.0)
+    bench.run(token)
+    bench.die(1)
+    bench.loaded(bench.loads[0])
+    bench.put_back_all()
+
+    def told() -> dict[str, float]:
+        description = bench.result(bench.ask(Describe(id=f"told{len(bench.sent)}", token=token)))
+        return {one["target"]: one["seconds"] for one in description["as_of"]}
+
+    assert told() == {X.id: 5.0, "sim.pos": 5.0}
+    bench.put_into(token, X, b"new")
+    assert told() == {"sim.pos": 5.0}
+    bench.load_unit(token, version=2, name="pos", kind="field")
+    bench.run(token)
+    bench.done(bench.work[-1], changes=Changes(reset=(POS,)))
+    assert told() == {}

@@ -7,6 +7,7 @@ import pytest
 from front_bench import FrontBench
 from tiremote.protocol.errors import Interrupted, KernelRuntimeError
 from tiremote.protocol.messages import Cancel, Compile, Describe, Event, Hello, Interrupt, Status
+from tiremote.protocol.values import Name
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.link import Warned
 
@@ -315,10 +316,11 @@ def test_a_field_with_a_handle_is_lost_once(bench: FrontBench) -> None:
     """A field that a handle was taken of is named once among what is lost."""
     token = bench.hello()
     bench.load_unit(token, "sim", name="pos", kind="field")
-    bench.keep_array(token, label="sim.pos")
+    bench.keep_array(token, label="sim.pos", place=Name(unit="sim", name="pos"))
     request = bench.run(token)
     bench.die(1)
     bench.loaded(bench.loads[0])
+    bench.put_back_all()
     assert bench.error(request).data["lost"] == ["sim.pos"]
 
 

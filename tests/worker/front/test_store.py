@@ -31,6 +31,7 @@ from tiremote.worker.front.state.rows import (
     CopyGone,
     FloorRow,
     Gone,
+    HeldName,
     KeptCopy,
     RequestRow,
     Row,
@@ -47,6 +48,7 @@ from tiremote.worker.page import Page
 
 X = Handle(kind="ndarray", id="s.1.1")
 FIELD = Name(unit="sim", name="x")
+HELD = (HeldName(target=X, name="x"), HeldName(target=FIELD, name="sim.x"))
 
 SESSION = SessionRow(
     session="s", name=None, owner="key", options={"arch": "cpu", "random_seed": 3, "fast_math": None}, lease=10.0,
@@ -68,7 +70,7 @@ ROWS: tuple[Row, ...] = (
     SeatRow(session="s", token="t", number=1, user="key", client="me"),
     SeatRow(
         session="s", token="u", number=2, user="key", client=None,
-        unsaid=SavedWord(message="gone", signal="SIGSEGV", died_at=2.0, contents=("x", "y")),
+        unsaid=SavedWord(message="gone", signal="SIGSEGV", died_at=2.0, held=HELD),
     ),
     UnitRow(session="s", unit="sim", source="x = 'ä'\n", holding=UNIT),
     VersionRow(session="s", unit="sim", version=1, text=VERSION),

@@ -119,7 +119,7 @@ def test_a_loss_is_told_in_full_where_the_next_engine_dies_as_well(bench: FrontB
         bench.die(number)
     told = bench.error(lost)
     assert "during run far" in told.message
-    assert (told.data["restored"], told.data["lost"]) == (["sim"], ["x"])
+    assert (told.data["restored"], told.data["coming"], told.data["lost"]) == (["sim"], ["sim"], ["x"])
 
 
 def test_what_a_death_during_a_snapshot_costs_is_told() -> None:

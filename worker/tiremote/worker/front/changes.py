@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tiremote.protocol.code_requests import LoadRequest
 from tiremote.protocol.receipts import UnitHolding
+from tiremote.protocol.values import Name
 from tiremote.worker.front.copies import CopyStore
 from tiremote.worker.front.history import UnitHistory
 from tiremote.worker.front.sessions import Job, Session, Unit
@@ -15,6 +16,8 @@ def apply(session: Session, changes: Changes, job: Job, history: int, copies: Co
     """``history``: how many versions of a unit are remembered. Call it when ``copies`` know that the job has run."""
     for name in changes.dropped_units:
         session.units.pop(name, None)
+        for place in [one for one in session.put_back if isinstance(one, Name) and one.unit == name]:
+            del session.put_back[place]
         copies.drop_unit(session.id, name)
     for holding in changes.units:
         first = holding.unit not in session.units
@@ -24,9 +27,12 @@ def apply(session: Session, changes: Changes, job: Job, history: int, copies: Co
             copies.loaded(session.id, holding.unit)
     found(session, changes)
     for name in changes.dropped:
-        session.arrays.pop(name, None)
+        gone = session.arrays.pop(name, None)
+        if gone is not None:
+            session.put_back.pop(gone.handle, None)
         copies.drop_handle(session.id, name)
     for target in changes.reset:
+        session.put_back.pop(target, None)
         copies.drop(session.id, target)
     for array in changes.arrays:
         session.arrays[array.handle.id] = array

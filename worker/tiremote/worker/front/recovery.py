@@ -9,17 +9,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tiremote.protocol.code_requests import LoadRequest
-from tiremote.protocol.errors import AsOf, EngineCrashed, EngineError, TiremoteError
+from tiremote.protocol.errors import EngineCrashed, EngineError, TiremoteError
 from tiremote.protocol.messages import Cleanup
 from tiremote.protocol.packing import unpack
-from tiremote.protocol.values import Name
 from tiremote.worker.front.answers import Answers
 from tiremote.worker.front.changes import found
 from tiremote.worker.front.copies import CopyStore
+from tiremote.worker.front.losses import contents, report, targets
 from tiremote.worker.front.pool import EnginePool
 from tiremote.worker.front.refill import Refill
-from tiremote.worker.front.sessions import Engine, Job, Loading, Mourning, Refilling, Session, Snapping, Word
-from tiremote.worker.front.snapshots import name_of
+from tiremote.worker.front.sessions import Engine, Job, Loading, Loss, Mourning, Refilling, Session, Snapping, Word
+from tiremote.worker.front.settings import Settings
 from tiremote.worker.ledger import Ledger
 from tiremote.worker.link import Done, Load
 
@@ -40,24 +40,57 @@ class Recovery:
     """
 
     def __init__(
-        self, pool: EnginePool, answers: Answers, copies: CopyStore, patience: float, new_key: Callable[[], int]
+        self, pool: EnginePool, answers: Answers, copies: CopyStore, settings: Settings, new_key: Callable[[], int]
     ) -> None:
         self._pool = pool
         self._answers = answers
         self._copies = copies
-        self._patience = patience
+        self._settings = settings
         self._new_key = new_key
         self._refill = Refill(pool, copies, new_key)
 
     # ------------------------------------------------------------ a death
 
+    def on_death(self, engine: Engine, session: Session, how: str, now: float) -> None:
+        """An engine died. Where that was over the same chore for the second time, that is what kills them; where it
+        goes on over others, each of them is as good as that."""
+        if engine.restored or session.loss is None:
+            session.loss = Loss(died_at=now, held=contents(session, self._copies))
+            session.broken.clear()
+            session.unrestored.clear()
+        chore = next(iter(engine.chores.values()), None)
+        session.relapses += chore is not None
+        if chore is None or (chore != session.suspect and session.relapses <= _MOST_RELAPSES):
+            session.suspect = chore
+            return
+        session.suspect = None
+        if isinstance(chore, Loading):
+            self.give_up(session, chore.unit, f"the engine {how} while it was loaded again, twice")
+        elif isinstance(chore, Refilling):
+            self._refill.forget(engine, session, chore, f"the engine {how} while it was put back")
+        else:
+            # Those that are made by themselves: whoever asks for one is told what comes of it.
+            session.snapshots.every_seconds = session.snapshots.every_runs = 0
+
     def mourn(self, session: Session, job: Job, error: TiremoteError, now: float) -> None:
-        """Keeps the answer to a job that its engine died with. Call it before `take_stock`."""
+        """Keeps the answer to a job that its engine died with."""
         if isinstance(error, EngineError):
             error.request = job.request.id
-        contents = contents_of(session)
-        session.mourning.append(
-            Mourning(job=job, error=error, died_at=now, send_by=now + self._patience, contents=contents)
+        loss = session.loss or Loss(died_at=now)
+        self._answer_later(job, error, loss, now, in_full=True)
+
+    def _answer_later(self, job: Job, error: TiremoteError, loss: Loss, now: float, *, in_full: bool) -> None:
+        settings = self._settings
+        job.seat.session.mourning.append(
+            Mourning(
+                job=job,
+                error=error,
+                hint_at=now + settings.hint,
+                send_by=now + settings.mourning,
+                loss=loss,
+                in_full=in_full,
+                hinted=not in_full,
+            )
         )
 
     def leave_word(self, session: Session, error: EngineCrashed, now: float) -> None:
@@ -66,45 +99,37 @@ class Recovery:
         Nobody may go on with older contents without knowing: where there are any, no request runs that was sent before
         its client could hear of it. Call it after `mourn`, before `take_stock`.
         """
-        contents = contents_of(session)
-        if not contents or self.all_exact(session):
+        loss = session.loss
+        if loss is None or all(self._copies.is_exact(session.id, target) for target in loss.held):
             return
         session.lost_in = session.generation
         told = {mourned.job.seat.token for mourned in session.mourning}
+        word = Word(error=error, loss=loss)
+        self._turn_away_waiting(session, word, now, told, set(session.seats))
+        for token in session.seats:
+            if token not in told:
+                session.unsaid[token] = word
+
+    def _turn_away_waiting(self, session: Session, word: Word, now: float, told: set[str], seats: set[str]) -> None:
+        """What waits of these ``seats``; only who is not among the ``told`` is told everything, and is then."""
         waiting, session.queue = session.queue, deque()
         for job in waiting:
-            if isinstance(job.request, _AT_ANY_RATE):
+            token = job.seat.token
+            if token not in seats or isinstance(job.request, _AT_ANY_RATE):
                 session.queue.append(job)
                 continue
             session.queued_bytes -= job.nbytes
-            self._turn_away(job, error, now, contents, now, in_full=job.seat.token not in told)
-            told.add(job.seat.token)
-        for token in session.seats:
-            if token not in told:
-                session.unsaid[token] = Word(error=error, died_at=now, contents=contents)
+            self._turn_away(job, word, now, in_full=token not in told)
+            told.add(token)
 
-    def _turn_away(
-        self, job: Job, why: EngineCrashed, died_at: float, contents: tuple[str, ...], now: float, *, in_full: bool
-    ) -> None:
+    def _turn_away(self, job: Job, word: Word, now: float, *, in_full: bool) -> None:
         """Answers a job, in time, that is not run. Thousands may wait: only the first is told what is there again."""
-        error = EngineCrashed(f"{why.message}; this request was not run", signal=why.signal)
-        job.seat.session.mourning.append(
-            Mourning(
-                job=job,
-                error=error,
-                died_at=died_at,
-                send_by=now + self._patience,
-                contents=contents,
-                in_full=in_full,
-            )
-        )
+        error = EngineCrashed(f"{word.error.message}; this request was not run", signal=word.error.signal)
+        self._answer_later(job, error, word.loss, now, in_full=in_full)
 
     def all_exact(self, session: Session) -> bool:
         """Whether everything that is there now would be put back, or loaded, as it is."""
-        arrays = [one for one in session.arrays.values() if one.place is None]
-        if any(not self._copies.is_exact(session.id, one.handle) for one in arrays):
-            return False
-        return all(self._copies.is_exact(session.id, name) for name in _fields(session))
+        return all(self._copies.is_exact(session.id, target) for target in targets(session, self._copies))
 
     def pass_on(self, job: Job, now: float) -> bool:
         """Answers a job with a word that was left for its client, instead of running it; False where there is none."""
@@ -114,11 +139,11 @@ class Recovery:
             return False
         word, known = session.unsaid.pop(job.seat.token, None), job.request.generation
         if word is not None:
-            self._turn_away(job, word.error, word.died_at, word.contents, now, in_full=True)
+            self._turn_away(job, word, now, in_full=True)
         elif known is not None and known <= session.lost_in:
             # It was on its way when its client was told, or before.
             why = EngineCrashed(f"engine {session.lost_in} of the session was lost, which this client did not know")
-            self._turn_away(job, why, now, (), now, in_full=False)
+            self._turn_away(job, Word(error=why, loss=Loss(died_at=now)), now, in_full=False)
         else:
             return False
         self.console(session, now)
@@ -129,24 +154,8 @@ class Recovery:
         session.stock.update(session.arrays)
         session.arrays.clear()
         session.ledger = Ledger()
+        session.put_back.clear()
         self._copies.engine_lost(session.id)
-
-    def on_death(self, engine: Engine, session: Session, how: str) -> None:
-        """An engine died. Where that was over the same chore for the second time, that is what kills them; where it
-        goes on over others, each of them is as good as that."""
-        chore = next(iter(engine.chores.values()), None)
-        session.relapses += chore is not None
-        if chore is None or (chore != session.suspect and session.relapses <= _MOST_RELAPSES):
-            session.suspect = chore
-            return
-        session.suspect = None
-        if isinstance(chore, Loading):
-            self.give_up(session, chore.unit, f"the engine {how} while it was loaded again, twice")
-        elif isinstance(chore, Refilling):
-            self._refill.forget(engine, session, chore)
-        else:
-            # Those that are made by themselves: whoever asks for one is told what comes of it.
-            session.snapshots.every_seconds = session.snapshots.every_runs = 0
 
     def give_up(self, session: Session, unit: str, reason: str) -> None:
         """Forgets a unit that cannot be loaded again."""
@@ -200,23 +209,42 @@ class Recovery:
             engine.refilled = True
             self._refill.begin(engine, session)
         self._refill.send(engine, session)
-        if not engine.chores:
-            session.stock.clear()
-            session.relapses = 0
-            if not isinstance(session.suspect, Snapping):
-                session.suspect = None
+        if not engine.chores and not engine.restored:
+            self._end(engine, session, session.loss or Loss(died_at=now), now)
         self.console(session, now)
+
+    def _end(self, engine: Engine, session: Session, loss: Loss, now: float) -> None:
+        """Everything is there that can be."""
+        engine.restored = True
+        session.stock.clear()
+        session.relapses = 0
+        if not isinstance(session.suspect, Snapping):
+            session.suspect = None
+        failed = [each for target, each in session.unrestored.items() if target in loss.held]
+        failed += [f"{unit} ({why})" for unit, why in session.broken.items()]
+        if failed:
+            self._leave_word_of(session, f"could not be put back: {', '.join(failed)}", loss, now)
+
+    def _leave_word_of(self, session: Session, what: str, loss: Loss, now: float) -> None:
+        """Of what should be there again and is not; whoever waits for an answer that tells it is told by that."""
+        session.lost_in = max(session.lost_in, session.generation - 1)
+        told = {mourned.job.seat.token for mourned in session.mourning if mourned.in_full} | set(session.unsaid)
+        word, seats = Word(error=EngineCrashed(what), loss=loss), set(session.seats) - told
+        self._turn_away_waiting(session, word, now, told, seats)
+        session.unsaid.update(dict.fromkeys(seats - told, word))
 
     def on_put_back(self, engine: Engine, session: Session, chore: Refilling, done: Done, now: float) -> None:
         """An array was put back, or could not be."""
         if done.ok:
             self._copies.was_put_back(session.id, chore.target)
+            if chore.copy is not None and all(one.target != chore.target for one in engine.refills):
+                session.put_back[chore.target] = chore.copy
             for holding in done.changes.arrays if done.changes is not None else ():
                 session.arrays[holding.handle.id] = holding
         else:
             _, text, _ = unpack(done.body)
             _log.info("session %s: %s could not be put back: %s", session.id, chore.name, text)
-            self._refill.forget(engine, session, chore)
+            self._refill.forget(engine, session, chore, text)
         self._go_on(engine, session, now)
 
     # ------------------------------------------------------------ what is told
@@ -226,51 +254,22 @@ class Recovery:
 
         ``at_once``: there is nothing to wait for, because there will be no engine before somebody asks for one.
         """
-        waiting = session.engine is None or session.engine.state != "serving" or session.engine.chores
+        waiting = session.engine is None or not session.engine.restored
         kept = []
         for mourned in session.mourning:
             if waiting and not at_once and now < mourned.send_by:
+                if not mourned.hinted and now >= mourned.hint_at:
+                    mourned.hinted = True
+                    hint = f"{mourned.error.message}; what was there is brought back"
+                    self._answers.event(mourned.job, "warning", hint)
                 kept.append(mourned)
                 continue
             if isinstance(mourned.error, EngineError):
                 mourned.error.generation = session.generation
                 if mourned.in_full:
-                    self.report(session, mourned.error, mourned)
+                    report(mourned.error, session, mourned.loss, self._copies)
             self._answers.job_failed(mourned.job, mourned.error)
         session.mourning = kept
-        if not waiting:
-            session.broken.clear()
-
-    def report(self, session: Session, error: EngineError, mourned: Mourning | Word) -> None:
-        """Says in the error what is there again, as of when, and what is lost."""
-        # What is still on its way counts as there: where it fails, its handle is stale.
-        error.restored = tuple(session.units)
-        error.as_of = tuple(
-            AsOf(
-                name=name_of(session, copy.target),
-                request=copy.request,
-                op=copy.op,
-                seconds=max(mourned.died_at - copy.at, 0.0),
-            )
-            for copy in self._copies.of(session.id)
-        )
-        there = {one.name for one in error.as_of}
-        error.lost = tuple(name for name in mourned.contents if name not in there)
-        error.lost += tuple(f"{unit} ({why})" for unit, why in session.broken.items())
-
-
-def contents_of(session: Session) -> tuple[str, ...]:
-    """The names of everything whose contents are gone with an engine."""
-    arrays = [
-        str(one.place) if one.place is not None else one.label or f"{one.handle.kind} {one.handle.id}"
-        for one in (*session.stock.values(), *session.arrays.values())
-    ]
-    # A field that a handle was taken of is in both.
-    return tuple(dict.fromkeys([*arrays, *map(str, _fields(session))]))
-
-
-def _fields(session: Session) -> list[Name]:
-    return [Name(unit=name, name=each) for name, unit in session.units.items() for each in unit.arrays]
 
 
 def signal_name(returncode: int) -> str | None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from tiremote.protocol.values import Handle
 from tiremote.worker.front.copies import CopyStore, HostCopy
+from tiremote.worker.front.losses import name_of
 from tiremote.worker.front.pool import EnginePool
 from tiremote.worker.front.sessions import Engine, Refilling, Session
-from tiremote.worker.front.snapshots import name_of
 from tiremote.worker.link import PutBack
 
 #: Messages under way at a time, and about how many bytes of arrays.
@@ -38,10 +38,10 @@ class Refill:
                     self._copies.drop(session.id, copy.target)
                     continue
                 with_copy.add(copy.target.id)
-            name = name_of(session, copy.target)
+            chore = Refilling(target=copy.target, name=name_of(session, copy.target), copy=replace(copy, pieces=()))
             for first, last in _cut(copy):
                 nbytes = sum(piece.nbytes for piece, _ in copy.pieces[first:last])
-                engine.refills.append(Refilling(target=copy.target, name=name, pieces=(first, last), nbytes=nbytes))
+                engine.refills.append(replace(chore, pieces=(first, last), nbytes=nbytes))
         for id_, holding in session.stock.items():
             if holding.place is not None and id_ not in with_copy:
                 engine.refills.append(Refilling(target=holding.handle, name=name_of(session, holding.handle)))
@@ -64,12 +64,10 @@ class Refill:
         holding = session.stock.get(target.id) if isinstance(target, Handle) else None
         if copy is None and (holding is None or holding.place is None):
             # Another session needed the room meanwhile.
-            self.forget(engine, session, chore)
+            self.forget(engine, session, chore, "another session needed the room that its copy took")
             return
         first, last = chore.pieces
         pieces = () if copy is None else copy.pieces[first:last]
-        if holding is not None and copy is not None:
-            holding = replace(holding, as_of=copy.request)
         message = PutBack(
             key=self._new_key(),
             target=target,
@@ -81,8 +79,9 @@ class Refill:
         engine.chores[message.key] = chore
         self._pool.tell(engine, message, tuple(data for _, data in pieces))
 
-    def forget(self, engine: Engine, session: Session, chore: Refilling) -> None:
+    def forget(self, engine: Engine, session: Session, chore: Refilling, reason: str) -> None:
         """The array cannot be put back."""
+        session.unrestored[chore.target] = f"{chore.name} ({reason})"
         self._copies.drop(session.id, chore.target)
         if isinstance(chore.target, Handle):
             session.stock.pop(chore.target.id, None)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from tiremote.protocol.receipts import ArrayHolding, Description, UnitHolding
 from tiremote.protocol.results import Running, SessionLine, SessionStatus
 from tiremote.worker.front.deadlines import is_compiling
+from tiremote.worker.front.losses import as_of
 from tiremote.worker.front.sessions import Job, Session, describe
 
 
@@ -86,6 +87,7 @@ def description(session: Session, job: Job | None, now: float) -> Description:
         units=tuple(_unit(session, unit.holding, now) for unit in session.units.values()),
         arrays=tuple(_array(session, holding, now) for holding in session.holdings().values()),
         nbytes=session.array_bytes(),
+        as_of=() if session.loss is None else as_of(session, session.put_back.values(), session.loss),
     )
 
 

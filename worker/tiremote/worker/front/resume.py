@@ -14,11 +14,12 @@ from tiremote.protocol.errors import EngineCrashed
 from tiremote.protocol.values import Handle
 from tiremote.worker.front.copies import CopyStore, HostCopy
 from tiremote.worker.front.history import UnitHistory
+from tiremote.worker.front.losses import contents, report
 from tiremote.worker.front.record import Answer, Record
-from tiremote.worker.front.recovery import Recovery, contents_of
+from tiremote.worker.front.recovery import Recovery
 from tiremote.worker.front.saver import BEAT
 from tiremote.worker.front.session_table import SessionTable
-from tiremote.worker.front.sessions import Seat, Session, SnapshotPlan, Unit, Word
+from tiremote.worker.front.sessions import Loss, Seat, Session, SnapshotPlan, Unit, Word
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.front.state.rows import (
     ArrayRow,
@@ -136,8 +137,7 @@ class Resume:
                 said = row.unsaid
                 session.unsaid[row.token] = Word(
                     error=EngineCrashed(said.message, signal=said.signal),
-                    died_at=said.died_at - offset,
-                    contents=said.contents,
+                    loss=Loss(died_at=said.died_at - offset, held={one.target: one.name for one in said.held}),
                 )
         for each in sorted(rows.requests, key=lambda one: one.place):
             seat = session.seats.get(each.token)
@@ -147,7 +147,7 @@ class Resume:
 
     def _tell(self, session: Session, rows: _Rows, now: float) -> None:
         """Answers what ran when the worker ended, and leaves word for those of whom nothing ran."""
-        contents = contents_of(session)
+        loss = session.loss = Loss(died_at=now, held=contents(session, self._copies))
         told = set()
         for each in rows.requests:
             seat = session.seats.get(each.token)
@@ -155,7 +155,7 @@ class Resume:
                 continue
             error = EngineCrashed(f"the worker was restarted during {each.begun.target}")
             error.request, error.generation = each.id, session.generation + 1
-            self._recovery.report(session, error, Word(error=error, died_at=now, contents=contents))
+            report(error, session, loss, self._copies)
             seat.record.restore(each.id, self._answer(each, each.begun, error), None, (each.token, each.id))
             told.add(each.token)
         self._recovery.leave_word(session, EngineCrashed("the worker was restarted"), now)

@@ -22,6 +22,7 @@ from tiremote.worker.front.state.rows import (
     CopyGone,
     FloorRow,
     Gone,
+    HeldName,
     KeptCopy,
     RequestRow,
     Row,
@@ -198,7 +199,7 @@ class Saver:
 
     def _add_row(self, batch: _Batch, session: Session, image: _Image) -> None:
         plan = session.snapshots
-        exact = image.copied if self._all_exact(session) else None
+        exact = image.copied if self._is_exact(session) else None
         facts = (
             image.heard + self._offset, session.lease, session.seated, session.generation, session.lost_in,
             session.newest, plan.every_seconds, plan.every_runs, exact, *session.units,
@@ -254,8 +255,8 @@ class Saver:
         return SavedWord(
             message=word.error.message,
             signal=word.error.signal,
-            died_at=word.died_at + self._offset,
-            contents=word.contents,
+            died_at=word.loss.died_at + self._offset,
+            held=tuple(HeldName(target=target, name=name) for target, name in word.loss.held.items()),
         )
 
     def _add_units(self, batch: _Batch, session: Session, image: _Image) -> None:
@@ -298,11 +299,6 @@ class Saver:
                 batch.gone += [Gone(table, (session.id, name)) for table in (UnitRow, VersionRow)]
 
     # ------------------------------------------------------------ copies
-
-    def _all_exact(self, session: Session) -> bool:
-        # Where no engine has it yet, it is what will be put back.
-        waiting = (one for one in session.stock.values() if one.place is None)
-        return self._is_exact(session) and all(self._copies.is_exact(session.id, one.handle) for one in waiting)
 
     def _add_copies(self, batch: _Batch, session: Session, image: _Image) -> None:
         for change in self._copies.take_changes(session.id):

@@ -65,7 +65,7 @@ class Scheduler:
         self._keys = count(1)
         self.pool = EnginePool(settings, answers.effects)
         self.copies = CopyStore(settings.copies_bytes)
-        self.recovery = Recovery(self.pool, answers, self.copies, settings.mourning, self.new_key)
+        self.recovery = Recovery(self.pool, answers, self.copies, settings, self.new_key)
         self._snapshots = Snapshots(self.pool, self.copies, self.new_key)
         self.crashes = 0
 
@@ -323,7 +323,7 @@ class Scheduler:
             self._fail_waiting(session, error, now)
             self._on_open(session, error)
             return
-        self.recovery.on_death(engine, session, how)
+        self.recovery.on_death(engine, session, how, now)
         self._bury(engine, session, how, returncode, begun, now)
         ran = running is not None and (running.key <= begun or running.stop is not None)
         doing = f"during {describe(running)}" if ran and running is not None else "while nothing ran"
@@ -386,7 +386,7 @@ class Scheduler:
             if engine.kill_at is not None:
                 times.append(engine.kill_at)
             if engine.session is not None:
-                times += [mourned.send_by for mourned in engine.session.mourning]
+                times += [mourned.due() for mourned in engine.session.mourning]
                 if engine.session.unread:
                     times.append(now + self._settings.reading)
                 due = engine.session.snapshots.due_at()

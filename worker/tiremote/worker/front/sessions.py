@@ -12,6 +12,7 @@ from tiremote.protocol.messages import EngineRequest, Hello, RequestId
 from tiremote.protocol.receipts import ArrayHolding, UnitHolding
 from tiremote.protocol.results import EngineInfo
 from tiremote.protocol.values import Ref
+from tiremote.worker.front.copies import HostCopy
 from tiremote.worker.front.history import UnitHistory
 from tiremote.worker.front.noted import NotedDict
 from tiremote.worker.front.output import Output
@@ -106,10 +107,14 @@ class Loading:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refilling:
-    """An array is put back, or so many of its copy's pieces; ``name`` is what it is called in reports."""
+    """An array is put back, or so many of its copy's pieces; ``name`` is what it is called in reports.
+
+    ``copy``: without its bytes; None where only a handle is made again.
+    """
 
     target: Ref
     name: str
+    copy: HostCopy | None = None
     pieces: tuple[int, int] = (0, 0)
     nbytes: int = 0
 
@@ -159,8 +164,9 @@ class Engine:
     #: Units that could not be loaded again, and why, until all have been tried.
     unloaded: dict[str, str] = field(default_factory=dict)
     loads_again: bool = False
-    #: Its arrays have been put back, or are being so.
+    #: Its arrays have been put back, or are being so; everything is there that can be.
     refilled: bool = False
+    restored: bool = False
     #: What of them is still to be sent; something is among the chores then.
     refills: deque[Refilling] = field(default_factory=deque)
     #: Why the engine is about to go, where the front knows.
@@ -168,19 +174,29 @@ class Engine:
     kill_at: float | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loss:
+    """What a session held when it lost its engine, at ``died_at``, with names for people."""
+
+    died_at: float
+    held: Mapping[Ref, str] = field(default_factory=dict)
+
+
 @dataclass(eq=False, kw_only=True, slots=True)
 class Mourning:
-    """The answer to the job that an engine died with: it waits a little for what could be restored.
-
-    ``contents`` names everything that held something when the engine was lost, at ``died_at``.
-    """
+    """The answer to the job that an engine died with: it waits a little for what could be restored."""
 
     job: Job
     error: TiremoteError
-    died_at: float
+    hint_at: float
     send_by: float
-    contents: tuple[str, ...]
+    loss: Loss
     in_full: bool = True
+    hinted: bool = False
+
+    def due(self) -> float:
+        """When something is to be said."""
+        return self.send_by if self.hinted else min(self.hint_at, self.send_by)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -188,8 +204,7 @@ class Word:
     """What the next request of a client is told: that an engine was lost while none of its requests ran."""
 
     error: EngineCrashed
-    died_at: float
-    contents: tuple[str, ...]
+    loss: Loss
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
@@ -223,8 +238,12 @@ class Session:
     unsaid: dict[str, Word] = field(default_factory=dict)
     #: What was kept under handles when the engine was lost, until it is put back or found to be gone.
     stock: NotedDict[str, ArrayHolding] = field(default_factory=NotedDict)
-    #: Units that could not be loaded again after a crash.
+    #: Units that could not be loaded again after a crash, and arrays that could not be put back, with the reasons.
     broken: dict[str, str] = field(default_factory=dict)
+    unrestored: dict[Ref, str] = field(default_factory=dict)
+    #: What was lost last, and what of it was put back: the copies, without their bytes.
+    loss: Loss | None = None
+    put_back: dict[Ref, HostCopy] = field(default_factory=dict)
     welcomes: list[tuple[Route, Hello, Seat, bool]] = field(default_factory=list)
     mourning: list[Mourning] = field(default_factory=list)
     #: What the last engine died at while it was brought to where the one before was.

@@ -21,8 +21,10 @@ class Settings:
     spares: int = 1
     #: How long user code may take to stop by itself, its state kept, before its engine is killed.
     grace: float = 0.5
-    #: How long the answer to a job that lost its engine waits for the units to be loaded again.
-    mourning: float = 0.4
+    #: How long the answer to a job that lost its engine waits for everything to be there again, and how long before it
+    #: is said that it waits.
+    mourning: float = 10.0
+    hint: float = 0.8
     #: How long a leaving engine may take to write Taichi's cache.
     farewell: float = 2.0
     #: How long a drain waits for what runs.

@@ -9,8 +9,9 @@ from tiremote.protocol.code_requests import LoadRequest
 from tiremote.protocol.messages import Alloc, EngineRequest, Fetch, Put, RequestId, Run, Snapshot
 from tiremote.protocol.packing import unpack
 from tiremote.protocol.results import Limits, SnapshotResult
-from tiremote.protocol.values import Handle, Ref
+from tiremote.protocol.values import Handle
 from tiremote.worker.front.copies import CopyStore, HostCopy
+from tiremote.worker.front.losses import name_of
 from tiremote.worker.front.pool import EnginePool
 from tiremote.worker.front.sessions import Job, Session, Snapping
 from tiremote.worker.host_copy import Moved
@@ -36,6 +37,8 @@ class Snapshots:
         session.snapshots.behind |= not isinstance(request, Fetch | Snapshot)
         moved = done.moved if done.ok else None
         if isinstance(request, Put) and moved is not None:
+            if moved.whole:
+                session.put_back.pop(moved.target, None)
             # What of a put is not in a copy is to be in the next snapshot.
             session.snapshots.runs += self._note_put(session, job, request, moved, now) is None
         elif isinstance(request, Alloc) and moved is not None:
@@ -131,11 +134,3 @@ def _handles(request: EngineRequest) -> Iterator[Handle]:
             waiting.extend(value)
         elif isinstance(value, dict):
             waiting.extend(value.values())
-
-
-def name_of(session: Session, target: Ref) -> str:
-    """What an array is called in reports: its name, its label, or its handle."""
-    if not isinstance(target, Handle):
-        return str(target)
-    holding = session.arrays.get(target.id) or session.stock.get(target.id)
-    return (holding.label if holding else None) or f"{target.kind} {target.id}"

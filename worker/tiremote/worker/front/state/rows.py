@@ -45,13 +45,21 @@ class SessionRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class HeldName:
+    """An array that held something when its engine was lost, and its name for people."""
+
+    target: Ref
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SavedWord:
     """What the next request of a client is to be told."""
 
     message: str
     signal: str | None
     died_at: Uptime
-    contents: tuple[str, ...]
+    held: tuple[HeldName, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
