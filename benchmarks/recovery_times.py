@@ -86,6 +86,7 @@ class Bench:
         self.gpu["sim"].total.from_numpy(np.full(1 << 18, 3, np.float32))
         while not self.gpu.status().spares:
             time.sleep(0.01)  # measuring begins when it is there
+        time.sleep(0.5)  # and has warmed up, as it would have in a session of more than a second
 
     def measure(self, name: str, fault: Callable[[], float]) -> list[float]:
         """Seconds of each round; ``fault`` returns when it was."""
