@@ -61,7 +61,12 @@ class CutNetwork:
             while not self._ended:
                 if selector.select(0.05) and not self._ended:
                     client, _ = self._listener.accept()
-                    worker = socket.create_connection(self._worker)
+                    try:
+                        worker = socket.create_connection(self._worker)
+                    except OSError:
+                        # It is being started again: the client tries again.
+                        client.close()
+                        continue
                     with self._lock:
                         self._pairs.append((client, worker))
                     self._start(self._pump, client, worker)

@@ -6,7 +6,9 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from itertools import count
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TextIO
 
@@ -76,6 +78,44 @@ class RealWorker:
     def send_signal(self, number: signal.Signals) -> None:
         """Signals the front."""
         self.process.send_signal(number)
+
+
+class RestartableWorker:
+    """A worker on one port that keeps its sessions in ``directory``, and can be ended and started again."""
+
+    def __init__(self, directory: Path, arch: str, *options: str, log: TextIO | None = None) -> None:
+        self.directory = directory
+        self._arch = arch
+        self._options = options
+        self._log = log
+        self.worker = self._start("tcp://127.0.0.1:0")
+        self.address = self.worker.address
+
+    def _start(self, address: str) -> RealWorker:
+        return RealWorker(
+            "--state", str(self.directory), *self._options, arch=self._arch, address=address, log=self._log
+        )
+
+    def end(self, number: signal.Signals = signal.SIGKILL) -> int:
+        """Ends it; its exit code."""
+        self.worker.send_signal(number)
+        return self.worker.stop()[0]
+
+    def start(self) -> None:
+        """Another process on the same port, which somebody else may have for a moment."""
+        give_up = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self.worker = self._start(self.address)
+                return
+            except RuntimeError as error:
+                if ("cannot listen" not in str(error) and self._log is None) or time.monotonic() > give_up:
+                    raise
+
+    def restart(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """Ends it and starts another."""
+        self.end(number)
+        self.start()
 
 
 class RawSession:

@@ -81,6 +81,7 @@ class Known:
     """An array: what it holds, and what of it is in a copy; None where there is none.
 
     ``exact``: nothing ran since the copy was made, so that what is put into a part goes into the copy too.
+    ``copies``: all that were made, of which the newest may not have been on the disk yet when the worker was killed.
     ``unsure``: a transfer of several parts was broken off, of which some may have been written.
     """
 
@@ -88,10 +89,13 @@ class Known:
     copy: np.ndarray | None = None
     exact: bool = False
     unsure: bool = False
+    copies: list[np.ndarray] = field(default_factory=list)
+    of_disk: bool = False
 
     def copied(self) -> None:
         """The worker has it as it is now."""
         self.copy, self.exact, self.unsure = self.holds.copy(), True, False
+        self.copies.append(self.copy)
 
 
 @dataclass
@@ -100,6 +104,8 @@ class Tally:
 
     done: Counter[str] = field(default_factory=Counter)
     losses: Counter[str] = field(default_factory=Counter)
+    #: How often the worker itself was ended.
+    restarts: int = 0
 
 
 class Player:
@@ -112,11 +118,14 @@ class Player:
         self._arrays: dict[str, RemoteArray] = {}
         self._known: dict[str, Known] = {}
         self._made = 0
+        self._restarts = tally.restarts
         self._moves: deque[str] = deque(maxlen=20)
         #: Of every version that was loaded: its constant and the size of ``total``.
         self._texts: dict[int, tuple[int, int]] = {}
         self._version = 0
-        self._load(constant=1, size=SIZES[0])
+        while not self._texts:
+            with contextlib.suppress(EngineError):
+                self._load(constant=1, size=SIZES[0])
 
     # -- what the model knows of the unit
 
@@ -263,7 +272,9 @@ class Player:
     def _look_at(self, name: str) -> None:
         came, known = self._array(name).to_numpy(), self._known[name]
         if known.unsure:
-            known.holds = came
+            if known.of_disk and not any(np.array_equal(came, one) for one in known.copies):
+                raise Wrong(f"{name} came back from the disk as {came[:6]}..., which it never was")
+            known.holds, known.of_disk = came, False
         if not np.array_equal(came, known.holds):
             wrong = np.flatnonzero(came != known.holds)
             raise Wrong(
@@ -364,15 +375,18 @@ class Player:
             return
         there = {one.name for one in error.as_of}
         gone = []
+        restarted, self._restarts = self._tally.restarts > self._restarts, self._tally.restarts
         for name, known in list(self._known.items()):
             if name in there:
+                if restarted and not known.unsure:
+                    known.unsure = known.of_disk = True
                 if known.unsure:
                     continue
                 if known.copy is None:
                     raise Wrong(f"{name} is said to be back, and there never was a copy of it: {error}") from error
                 known.holds, known.exact = known.copy.copy(), True
                 continue
-            if known.copy is not None and not known.unsure:
+            if known.copy is not None and not known.unsure and not restarted:
                 raise Wrong(f"{name} had a copy and is not back: {error}") from error
             if name not in error.lost:
                 raise Wrong(f"{name} is neither back nor lost: {error}") from error
@@ -381,16 +395,22 @@ class Player:
             else:
                 gone.append(self._arrays[name])
                 self._forget(name)
-        for array in gone:
-            try:
-                array.to_numpy()
-            except StaleHandle:
-                continue
-            except EngineError as again:
-                # Another engine is gone: that is told here, and once.
-                self._lost(again)
-                return
-            raise Wrong(f"{array} is lost, and can be fetched") from error
+        try:
+            for array in gone:
+                self._is_stale(array)
+            for name, known in list(self._known.items()):
+                if known.of_disk:
+                    self._look_at(name)
+        except EngineError as again:
+            # Another engine is gone: that is told here, and once.
+            self._lost(again)
+
+    def _is_stale(self, array: RemoteArray) -> None:
+        try:
+            array.to_numpy()
+        except StaleHandle:
+            return
+        raise Wrong(f"{array} is lost, and can be fetched")
 
     def _stopped_by_itself(self, error: EngineError) -> bool:
         return not error.lost and not error.as_of

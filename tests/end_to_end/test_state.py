@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 import pytest
 
-from real_worker import PATIENCE, RawSession, RealWorker
+from real_worker import PATIENCE, RawSession, RealWorker, RestartableWorker
 from tiremote.client import Session, connect
 from tiremote.protocol.errors import EngineCrashed
 from tiremote.protocol.messages import Status
@@ -53,56 +53,22 @@ def wait(file):
 """
 
 
-class Restartable:
-    """A worker on one port and one directory, that can be ended and started again."""
-
-    def __init__(self, directory: Path, arch: str) -> None:
-        self.directory = directory
-        self._arch = arch
-        self.worker = self._start("tcp://127.0.0.1:0")
-        self.address = self.worker.address
-
-    def _start(self, address: str) -> RealWorker:
-        return RealWorker("--state", str(self.directory), arch=self._arch, address=address)
-
-    def end(self, number: signal.Signals = signal.SIGKILL) -> int:
-        """Ends it; its exit code."""
-        self.worker.send_signal(number)
-        return self.worker.stop()[0]
-
-    def start(self) -> None:
-        """Another process on the same port, which somebody else may have for a moment."""
-        give_up = time.monotonic() + PATIENCE
-        while True:
-            try:
-                self.worker = self._start(self.address)
-                return
-            except RuntimeError as error:
-                if "cannot listen" not in str(error) or time.monotonic() > give_up:
-                    raise
-
-    def restart(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """Ends it and starts another."""
-        self.end(number)
-        self.start()
-
-
 @pytest.fixture
-def restartable(tmp_path: Path, arch: str) -> Iterator[Restartable]:
+def restartable(tmp_path: Path, arch: str) -> Iterator[RestartableWorker]:
     """A worker with a state directory."""
-    restartable = Restartable(tmp_path / "state", arch)
+    restartable = RestartableWorker(tmp_path / "state", arch)
     yield restartable
     restartable.worker.stop()
 
 
 @contextlib.contextmanager
-def client(restartable: Restartable, arch: str, **fields: object) -> Iterator[Session]:
+def client(restartable: RestartableWorker, arch: str, **fields: object) -> Iterator[Session]:
     """A Python client that has patience."""
     with connect(restartable.address, arch=arch, liveness=2 * PATIENCE, **fields) as gpu:  # type: ignore[arg-type]
         yield gpu
 
 
-def test_calls_go_on_over_kills_and_none_runs_twice(restartable: Restartable, arch: str, tmp_path: Path) -> None:
+def test_calls_go_on_over_kills_and_none_runs_twice(restartable: RestartableWorker, arch: str, tmp_path: Path) -> None:
     """The same client object: what ran when the worker was killed is told so, all else is answered, in order."""
     marks = tmp_path / "marks"
     chance = random.Random(4)
@@ -140,7 +106,7 @@ def test_calls_go_on_over_kills_and_none_runs_twice(restartable: Restartable, ar
     assert sum(error is not None for error in told) <= 3 * Settings().window
 
 
-def test_everything_is_there_again_after_a_kill(restartable: Restartable, arch: str) -> None:
+def test_everything_is_there_again_after_a_kill(restartable: RestartableWorker, arch: str) -> None:
     """Units and their history, fields, arrays with their handles, and sessions by their names."""
     with client(restartable, arch) as gpu, client(restartable, arch, session="lab") as lab:
         gpu.compile_and_load(SOURCE, "sim")
@@ -166,7 +132,7 @@ def test_everything_is_there_again_after_a_kill(restartable: Restartable, arch: 
             assert again["there"].where() == "lab"
 
 
-def _until_written(restartable: Restartable, copies: int) -> None:
+def _until_written(restartable: RestartableWorker, copies: int) -> None:
     """Copies are written when there is time, and whoever asked for them is answered before."""
     give_up = time.monotonic() + PATIENCE
     with contextlib.closing(sqlite3.connect(restartable.directory / "copies.db")) as database:
@@ -174,7 +140,7 @@ def _until_written(restartable: Restartable, copies: int) -> None:
             assert time.monotonic() < give_up, found
 
 
-def test_a_worker_that_is_asked_to_end_keeps_the_last_values(restartable: Restartable, arch: str) -> None:
+def test_a_worker_that_is_asked_to_end_keeps_the_last_values(restartable: RestartableWorker, arch: str) -> None:
     """What runs is answered, what comes too late by the next worker, and arrays hold what the last kernel left."""
     with client(restartable, arch) as gpu:
         gpu.compile_and_load(SOURCE, "sim")
@@ -206,7 +172,7 @@ def _until_running(gpu: Session) -> None:
         assert time.monotonic() < give_up
 
 
-def test_a_second_worker_on_the_directory_is_refused(restartable: Restartable, arch: str) -> None:
+def test_a_second_worker_on_the_directory_is_refused(restartable: RestartableWorker, arch: str) -> None:
     """It says who has it, and the first goes on."""
     pid = restartable.worker.process.pid
     with pytest.raises(RuntimeError, match=rf"another worker \(pid {pid}\)"):
@@ -215,7 +181,7 @@ def test_a_second_worker_on_the_directory_is_refused(restartable: Restartable, a
         assert session.ask(Status)["state"] == "kept"
 
 
-def test_what_is_ended_stays_ended_and_full_disks_are_told(restartable: Restartable, arch: str) -> None:
+def test_what_is_ended_stays_ended_and_full_disks_are_told(restartable: RestartableWorker, arch: str) -> None:
     """While nothing can be written the worker goes on, and when it can, all there is by then is on disk."""
     with client(restartable, arch) as gpu:
         gpu.compile_and_load("def one():\n    return 1\n", "unit")
@@ -238,6 +204,6 @@ def test_what_is_ended_stays_ended_and_full_disks_are_told(restartable: Restarta
         assert [line["name"] for line in _listed(restartable)] == [None]
 
 
-def _listed(restartable: Restartable) -> list[dict[str, object]]:
+def _listed(restartable: RestartableWorker) -> list[dict[str, object]]:
     with RawSession(restartable.address, hello=False) as stranger:
         return stranger.ask(Status)["listed"]

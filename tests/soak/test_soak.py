@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import signal
 import sys
 import threading
 import time
@@ -19,7 +20,7 @@ import psutil
 import pytest
 
 from cut_network import CutNetwork
-from real_worker import PATIENCE, RealWorker
+from real_worker import PATIENCE, RestartableWorker
 from soak_player import Player, Tally
 from tiremote.client import connect
 
@@ -35,24 +36,24 @@ def test_nothing_differs_from_the_model_whatever_happens(arch: str, tmp_path: Pa
     print(f"\nsoak: seed {seed}, {SECONDS:g} s", file=sys.stderr)
     tally = Tally()
     print(f"soak: the worker logs to {tmp_path}/worker.log", file=sys.stderr)
-    with (
-        (tmp_path / "worker.log").open("w") as log,
-        RealWorker("--log-level", "info", arch=arch, log=log) as worker,
-    ):
-        with connect(worker.address, arch=arch, on_output=None) as gpu:
-            # pyzmq starts a thread of its own, with sockets, at the first large message.
-            gpu.array(np.zeros(1 << 20)).to_numpy()
-        front = psutil.Process(worker.process.pid)
-        before = settled(front)
-        storm(worker, arch, seed, tally)
-        after = settled(front)
+    with (tmp_path / "worker.log").open("w") as log:
+        worker = RestartableWorker(tmp_path / "state", arch, "--log-level", "info", log=log)
+        try:
+            before = settled(worker, arch)
+            storm(worker, arch, seed, tally)
+            after = settled(worker, arch)
+        finally:
+            worker.worker.stop()
     print(f"soak: {dict(tally.done)}\nsoak: losses {dict(tally.losses)}", file=sys.stderr)
     assert sum(tally.losses.values()) > 0
     assert after == before
 
 
-def storm(worker: RealWorker, arch: str, seed: int, tally: Tally) -> None:
-    """Players, each behind a network that is cut, and somebody who kills engines; raises what any of them found."""
+def storm(worker: RestartableWorker, arch: str, seed: int, tally: Tally) -> None:
+    """Players, each behind a network that is cut, and somebody who kills engines and now and then the worker itself.
+
+    Raises what any of them found.
+    """
     end = time.monotonic() + SECONDS
     ended = threading.Event()
     found: list[BaseException] = []
@@ -85,7 +86,13 @@ def storm(worker: RealWorker, arch: str, seed: int, tally: Tally) -> None:
     def kill() -> None:
         chance = random.Random(seed - 1)
         while time.monotonic() < end and not ended.wait(chance.uniform(0.5, 3.0)):
-            engines = worker.engines()
+            if chance.random() < 0.05:
+                number = chance.choice([signal.SIGKILL, signal.SIGTERM])
+                tally.done[f"worker {number.name}"] += 1
+                tally.restarts += 1
+                worker.restart(number)
+                continue
+            engines = worker.worker.engines()
             if engines:
                 # It may be a spare, may start just now, may be gone already.
                 with contextlib.suppress(psutil.NoSuchProcess):
@@ -99,8 +106,12 @@ def storm(worker: RealWorker, arch: str, seed: int, tally: Tally) -> None:
         raise found[0]
 
 
-def settled(front: psutil.Process) -> dict[str, int]:
+def settled(worker: RestartableWorker, arch: str) -> dict[str, int]:
     """Descriptors and engines of a front without sessions, when both have stopped changing."""
+    with connect(worker.address, arch=arch, on_output=None) as gpu:
+        # pyzmq starts a thread of its own, with sockets, at the first large message.
+        gpu.array(np.zeros(1 << 20)).to_numpy()
+    front = psutil.Process(worker.worker.process.pid)
     deadline = time.monotonic() + PATIENCE
     seen: list[dict[str, int]] = []
     while time.monotonic() < deadline:
