@@ -7,6 +7,7 @@ import os
 import select
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +17,25 @@ import pytest
 from tiremote.protocol.errors import OutOfMemory
 from tiremote.protocol.receipts import ArrayHolding, Definition, UnitHolding
 from tiremote.protocol.results import EngineInfo
-from tiremote.protocol.values import Handle
+from tiremote.protocol.values import Handle, Name
+from tiremote.worker.host_copy import Moved, Piece
 from tiremote.worker.link import (
     INLINE_BYTES,
     MARKER,
     Changes,
     Channel,
     Compiling,
+    Copied,
     Done,
     Exit,
     Load,
     Message,
     Open,
     Prepare,
+    PutBack,
     Ready,
+    Snap,
+    UnitArrays,
     Warned,
     Work,
     make_link,
@@ -63,11 +69,21 @@ def carried(front: Channel, engine: Channel, message: Message, buffers: list[Any
 
 
 INFO = EngineInfo(runtime="taichi", version="1.7.4", arch="cpu", device="a CPU")
+HOLDING = ArrayHolding(handle=Handle(kind="ndarray", id="s.1.1"), place=Name(unit="u", name="x"))
+MOVED = Moved(
+    target=Name(unit="u", name="x"),
+    dtype="f32",
+    shape=(4, 3),
+    piece=Piece(dtype="f64", shape=(2,), flat=(0, 2), cast=True),
+)
+PART = Piece(dtype="f32", shape=(2,), order="F", region=(1, (None, 2, None)))
 CHANGES = Changes(
     units=(UnitHolding(unit="u", version=2, definitions=(Definition(name="k", kind="kernel", line=3),)),),
     dropped_units=("v",),
     arrays=(ArrayHolding(handle=Handle(kind="ndarray", id="s.1.1"), label="x", nbytes=4, made_by="r1"),),
     dropped=("s.1.2",),
+    reset=(Name(unit="u", name="x"),),
+    unit_arrays=(UnitArrays(unit="u", names=("x", "sim.grid.mass")),),
 )
 
 
@@ -83,6 +99,11 @@ CHANGES = Changes(
         Ready(failure=["refused", "no such arch", {}]),
         Done(key=1, ok=True, body=b"\xc0", compile=0.5, launch=0.25, changes=CHANGES),
         Done(key=1, ok=False, body=b"\xc0", poisoned="lost its device"),
+        Done(key=1, ok=True, body=b"\xc0", moved=MOVED),
+        Done(key=1, ok=True, body=b"\xc0", moved=replace(MOVED, piece=PART, source=Handle(kind="array", id="s.1.2"))),
+        Copied(key=1, moved=(MOVED, replace(MOVED, piece=PART))),
+        PutBack(key=1, target=MOVED.target, dtype="f32", shape=(4, 3), pieces=(MOVED.piece, PART), holding=HOLDING),
+        Snap(key=1),
         Warned(key=1, text="on the CPU"),
         Compiling(key=1, compiled=0.5, spared=0.25, since=1234.5, spare=2.0),
         Compiling(key=1, compiled=0.5, spared=0.25),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from tiremote.protocol.dtypes import dtype_of
 from tiremote.protocol.messages import Axis, FlatRange
@@ -66,3 +67,29 @@ class Moved:
     def whole(self) -> bool:
         """Whether it is all of the array."""
         return self.piece.region is None and self.piece.flat in (None, (0, self.size))
+
+    def plain(self) -> list[Any]:
+        """For the link: every put and fetch has one, and fields by their names would cost most of what it takes."""
+        piece = self.piece
+        return [
+            self.target, self.dtype, list(self.shape), self.source,
+            piece.dtype, list(piece.shape), piece.order, _listed(piece.region), _listed(piece.flat), piece.cast,
+        ]  # fmt: skip
+
+    @classmethod
+    def of(cls, plain: list[Any]) -> Moved:
+        """What `plain` made. Raises `ValueError` or `TypeError` for anything else."""
+        target, dtype, shape, source, of_piece, piece_shape, order, region, flat, cast = plain
+        piece = Piece(
+            dtype=of_piece,
+            shape=tuple(piece_shape),
+            order=order,
+            region=None if region is None else tuple(tuple(one) if isinstance(one, list) else one for one in region),
+            flat=None if flat is None else (flat[0], flat[1]),
+            cast=cast,
+        )
+        return cls(target=target, dtype=dtype, shape=tuple(shape), piece=piece, source=source)
+
+
+def _listed(value: tuple[Any, ...] | None) -> list[Any] | None:
+    return None if value is None else [list(one) if isinstance(one, tuple) else one for one in value]

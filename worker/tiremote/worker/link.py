@@ -205,7 +205,9 @@ _MESSAGES: dict[str, type[Any]] = {
 }
 _FIELDS = {cls: tuple(f.name for f in fields(cls)) for cls in _MESSAGES.values()}
 #: Messages whose fields are themselves dataclasses, and have to be made so again.
-_NESTED = (Open, PutBack, Ready, Done, Copied)
+_NESTED = (Open, PutBack, Ready, Copied)
+#: Of the message that every request has, only what is seldom there.
+_SELDOM: dict[str, type[Any]] = {"changes": Changes, "ledger": Ledger}
 
 
 class Channel:
@@ -250,7 +252,10 @@ class Channel:
         except BaseException:
             _close(descriptors)
             raise
-        body = pack([message.tag, [getattr(message, name) for name in _FIELDS[type(message)]], inline], [])
+        content = [getattr(message, name) for name in _FIELDS[type(message)]]
+        if isinstance(message, Done) and message.moved is not None:
+            content[_FIELDS[Done].index("moved")] = message.moved.plain()
+        body = pack([message.tag, content, inline], [])
         # A descriptor needs a byte to travel with, and only so many travel with one.
         data = memoryview(_LENGTH.pack(len(body)) + body)
         while len(descriptors) > MAX_DESCRIPTORS:
@@ -323,6 +328,10 @@ class Channel:
         content = dict(zip(_FIELDS[cls], values, strict=True))
         if issubclass(cls, _NESTED):
             return structure(cls, content, tag), buffers
+        if cls is Done:
+            for name, nested in _SELDOM.items():
+                content[name] = None if content[name] is None else structure(nested, content[name], tag)
+            content["moved"] = None if content["moved"] is None else Moved.of(content["moved"])
         return cls(**content), buffers
 
 

@@ -14,6 +14,7 @@ from tiremote.protocol.messages import Fetch, Put
 from tiremote.protocol.receipts import ArrayHolding
 from tiremote.protocol.values import Name, Ref
 from tiremote.worker.engine.arrays import Arrays
+from tiremote.worker.engine.frames import is_out_of_memory
 from tiremote.worker.engine.holdings import Holdings
 from tiremote.worker.engine.loader import KernelLoader
 from tiremote.worker.engine.places import reach, why_not_copied
@@ -111,7 +112,10 @@ class HostCopies:
                     send([moved], [_bytes_of(array)])
                 else:
                     batch.append((moved, array))
-            except (TiremoteError, MemoryError) as error:
+            except Exception as error:
+                # A device that is lost is said to have no memory by none of these.
+                if not (isinstance(error, TiremoteError) or is_out_of_memory(error)):
+                    raise
                 skipped[name] = str(error) or type(error).__name__
                 continue
             left -= moved.piece.cost

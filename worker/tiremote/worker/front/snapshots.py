@@ -32,6 +32,9 @@ class Snapshots:
     def note(self, session: Session, job: Job, done: Done, buffers: list[Any], now: float) -> None:
         """Keeps what a put has brought or a fetch has taken, and remembers that something ran."""
         request = job.request
+        if job.withdrawn:
+            # It never began.
+            return
         if isinstance(request, Snapshot) and not done.ok:
             session.snapshots.taken.clear()
         session.snapshots.behind |= not isinstance(request, Fetch | Snapshot)
