@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from recording_session import RecordingSession, compile_error
-from tiremote.client.watch import Edit, Reload, Watch, WatchedFile, changes, signals, watched_files
+from tiremote.client.watch import Edit, Reload, Watch, WatchedFile, changes, failure_text, signals, watched_files
 from tiremote.client.watch.files import Reading, read_source
 from tiremote.client.watch.order import imports_of, load_order, related
 from tiremote.client.watch.reloader import Reloader
@@ -73,6 +73,18 @@ def test_text_is_read_as_python_reads_it(tmp_path: Path, raw: bytes, expected: R
     (tmp_path / "sim.py").write_bytes(raw)
     (file,) = watched_files([tmp_path / "sim.py"])
     assert read_source(file) == expected
+
+
+@pytest.mark.parametrize("line", ["from mlib import bump", "import mlib", "import numpy, mlib as m"])
+def test_an_import_of_a_file_that_is_not_watched_is_told_what_to_do(tmp_path: Path, line: str) -> None:
+    """Where the worker cannot import what lies beside the watched file, the error says to name that file too."""
+    for name in ("sim.py", "mlib.py"):
+        (tmp_path / name).write_text("x = 1\n")
+    frame = SourceFrame(unit="sim", version=1, function="", line=1, column=1, end_column=5, text=line)
+    error = CompileError("No module named 'mlib'", frames=(frame,))
+    hint = "mlib.py lies beside it and is not watched: name it too"
+    assert hint in failure_text(error, watched_files([tmp_path / "sim.py"]))
+    assert hint not in failure_text(error, watched_files([tmp_path / "sim.py", tmp_path / "mlib.py"]))
 
 
 @pytest.mark.parametrize("raw", [b"\xff\xfe\x00", b"# coding: nothing\nx\n"])

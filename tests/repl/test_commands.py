@@ -10,7 +10,7 @@ import pytest
 from recording_session import RecordingSession
 from tiremote.client import RemoteArray, RemoteField
 from tiremote.client.releases import Releases
-from tiremote.protocol.results import SessionStatus
+from tiremote.protocol.results import SessionStatus, SnapshotResult
 from tiremote.protocol.values import Handle, Name
 from tiremote.repl.cells import Cell, read_command
 from tiremote.repl.commands import ABOUT, CommandError, Commands, Quit, read_slice
@@ -127,6 +127,28 @@ def test_cleanup_of_everything_has_to_be_said(prompt: Prompt) -> None:
         prompt.run(":cleanup")
     assert prompt.run(":cleanup all").startswith("dropped everything: 1 units")
     assert "a" not in prompt.evaluator.names.values
+
+
+@pytest.mark.parametrize(("typed", "every"), [(":snapshot", None), (":snapshot 2.5", 2.5), (":snapshot 0", 0.0)])
+def test_snapshot_copies_now_and_from_now_on_by_itself(
+    prompt: Prompt, monkeypatch: pytest.MonkeyPatch, typed: str, every: float | None
+) -> None:
+    """:snapshot says what was copied; a number has the worker do it by itself."""
+    asked: list[float | None] = []
+
+    def snapshot(*, every_seconds: float | None) -> SnapshotResult:
+        asked.append(every_seconds)
+        return SnapshotResult(copied=("f.f",), nbytes=16, every_seconds=every_seconds or 0.0)
+
+    monkeypatch.setattr(prompt.gpu, "snapshot", snapshot, raising=False)
+    assert prompt.run(typed).startswith("1 copied, 16 bytes: f.f")
+    assert asked == [every]
+
+
+def test_snapshot_takes_seconds_alone(prompt: Prompt) -> None:
+    """What is no number is refused with an example."""
+    with pytest.raises(CommandError, match="no number of seconds: :snapshot 10"):
+        prompt.run(":snapshot often")
 
 
 def test_status_is_readable(prompt: Prompt) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from recording_session import RecordingSession
-from tiremote.client import RemoteArray
 from tiremote.protocol.errors import (
     CompileError,
     EngineCrashed,
@@ -19,11 +17,9 @@ from tiremote.protocol.errors import (
     UnknownName,
     WorkerUnreachable,
 )
-from tiremote.protocol.receipts import Summary
-from tiremote.protocol.values import Name
 from tiremote.repl.cells import Cell
 from tiremote.repl.evaluate import Evaluator
-from tiremote.repl.render import Style, error_text, size_text, table, value_text, wrapped
+from tiremote.repl.render import Style, error_text, size_text, table, wrapped
 
 FRAME = SourceFrame(unit="k", version=2, function="k", line=3, column=5, end_column=8, text="    abc = 1")
 
@@ -105,16 +101,6 @@ def test_colour_is_there_only_when_asked_for() -> None:
     assert "\x1b" not in error_text(error)
 
 
-def test_a_value_whose_repr_asks_a_worker_that_is_gone_is_shown_all_the_same() -> None:
-    """A repr that fails for want of the worker gives type and reason instead of an error."""
-
-    class Gone:
-        def __repr__(self) -> str:
-            raise WorkerUnreachable("nothing is heard")
-
-    assert value_text(Gone()) == "<Gone: nothing is heard>"
-
-
 @pytest.mark.parametrize(
     ("size", "text"),
     [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KiB"), (3 << 30, "3.0 GiB"), (5 << 40, "5.0 TiB")],
@@ -135,20 +121,3 @@ def test_long_lines_are_cut_at_blanks_and_never_in_a_number() -> None:
     text = "short\n  one 12345678 two  1234567890 three"
     assert wrapped(text, 22) == "short\n  one 12345678 two\n      1234567890 three"
     assert wrapped("x" * 50, 22) == "x" * 50
-
-
-@pytest.mark.parametrize(("size", "shown"), [(20, "19."), (21, "...")])
-def test_an_array_of_few_numbers_is_shown_whole(size: int, shown: str) -> None:
-    """Beyond 20, its corners."""
-
-    class Array(RemoteArray):
-        def summary(self) -> Summary:
-            return Summary(dtype="f32", shape=self.shape, nbytes=self.nbytes, corners="[0. ... 1.]")
-
-        def to_numpy(self, **_: Any) -> np.ndarray:
-            return np.arange(size, dtype=np.float32)
-
-    array = Array(None, Name(unit="u", name="x"), "ndarray", {"dtype": "f32", "shape": (size,)})  # type: ignore[arg-type]
-    text = value_text(array)
-    assert text.startswith(f"ndarray f32 ({size},)")
-    assert shown in text

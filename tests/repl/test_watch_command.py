@@ -35,6 +35,7 @@ def sim(tmp_path: Path) -> Path:
         (["http://gpu-box", "{sim}"], "'http://gpu-box' is no address of a worker"),
         (["{sim}", "http://gpu-box"], "'http://gpu-box' is no address of a worker"),
         (["tcp://a:1", "ipc://b", "{sim}"], "one worker at a time, not tcp://a:1 and ipc://b"),
+        (["{sim}", "--call", "a()", "--call", "b()"], "one --call at a time: --call 'a(); b()'"),
         (["{sim}", "--call", "step("], "--call: SyntaxError: '(' was never closed"),
     ],
 )

@@ -185,6 +185,9 @@ class RequestsResult:
     def __iter__(self) -> Iterator[RequestLine]:
         return iter(self.requests)
 
+    def __getitem__(self, position: int) -> RequestLine:
+        return self.requests[position]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InterruptResult:
@@ -243,7 +246,8 @@ class FetchResult:
 class SnapshotResult:
     """``copied`` names what would be put back as of now; ``skipped`` maps a name to the reason why it would not.
 
-    ``nbytes`` is the size of the copies; ``every_seconds`` and ``every_runs`` are what holds from now on, 0 for never.
+    ``nbytes`` is what the copies take, each some 500 bytes more than its array; ``every_seconds`` and ``every_runs``
+    are what holds from now on, 0 for never.
     """
 
     copied: tuple[str, ...] = ()
@@ -255,6 +259,9 @@ class SnapshotResult:
     def __str__(self) -> str:
         lines = [f"{len(self.copied)} copied, {self.nbytes:,} bytes: {', '.join(self.copied) or 'nothing'}"]
         lines += [f"  not {name}: {reason}" for name, reason in self.skipped.items()]
+        every = [f"{self.every_seconds:g} s"] if self.every_seconds else []
+        every += [f"{self.every_runs:,} request{'' if self.every_runs == 1 else 's'}"] if self.every_runs else []
+        lines += [f"  from now on by itself after every {' or '.join(every)}"] if every else []
         return "\n".join(lines)
 
 
@@ -265,6 +272,10 @@ class CleanupResult:
     units: tuple[str, ...] = ()
     handles: tuple[str, ...] = ()
     nbytes: int = 0
+
+    def __str__(self) -> str:
+        arrays = [f"{len(self.handles):,} array{'' if len(self.handles) == 1 else 's'}"] if self.handles else []
+        return f"dropped {', '.join([*self.units, *arrays]) or 'nothing'}; {self.nbytes:,} bytes came back"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -192,9 +192,11 @@ def end(session: str, url: str | None, **keys: Any) -> None:
 @click.argument("places", metavar="[URL] FILE...", nargs=-1)
 @_key_options
 @_session_options
-@click.option("--call", metavar="TEXT", help="Python to run after each load, such as 'step(10)'.")
+@click.option(
+    "--call", "calls", metavar="TEXT", multiple=True, help="Python to run after each load, such as 'step(10); show()'."
+)
 @click.option("--once", is_flag=True, help="Load and call once, and end with a status.")
-def watch(places: tuple[str, ...], call: str | None, once: bool, **options: Any) -> None:
+def watch(places: tuple[str, ...], calls: tuple[str, ...], once: bool, **options: Any) -> None:
     """Loads FILEs, and each again whenever it is saved; sim.py becomes the unit sim.
 
     The files may import one another. What does not load leaves running what was loaded before. Without a URL a local
@@ -203,6 +205,9 @@ def watch(places: tuple[str, ...], call: str | None, once: bool, **options: Any)
     urls, files = ([each for each in places if ("://" in each) is is_url] for is_url in (True, False))
     if len(urls) > 1:
         _fail(f"one worker at a time, not {' and '.join(urls)}", _USAGE)
+    if len(calls) > 1:
+        _fail(f"one --call at a time: --call {'; '.join(calls)!r}", _USAGE)
+    call = calls[0] if calls else None
     from tiremote.client.watch import watched_files
     from tiremote.repl.cells import Cell
     from tiremote.repl.render import error_text

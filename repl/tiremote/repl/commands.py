@@ -64,6 +64,14 @@ ABOUT = {
 Tells how far the results differ and how long each takes. Both run on copies:
 arrays, fields and what is loaded stay as they are.""",
     ),
+    "snapshot": (
+        "[SECONDS]",
+        "copies arrays, to be there after a crash",
+        """\
+:snapshot     now
+:snapshot 10  now, and by itself from now on before what runs 10 s later
+:snapshot 0   now, and not by itself any more""",
+    ),
     "cleanup": ("NAME|all", "drops a kernel, an array, or everything", "Its memory on the worker comes back."),
     "status": ("", "the worker and this session", ""),
     "requests": (
@@ -113,6 +121,7 @@ class Commands:
             "arrays": lambda _: self._arrays(),
             "fetch": self._fetch,
             "compare": self._compare,
+            "snapshot": self._snapshot,
             "cleanup": self._cleanup,
             "status": lambda _: show(status_text(self._gpu.status(), self._gpu.address)),
             "requests": lambda _: show(requests_text(self._gpu.requests())),
@@ -203,6 +212,13 @@ class Commands:
         except ValueError as error:
             raise CommandError(str(error)) from None
         self._show(str(asked.run(self._gpu)))
+
+    def _snapshot(self, every: str) -> None:
+        try:
+            seconds = float(every) if every else None
+        except ValueError:
+            raise CommandError(f"{every!r} is no number of seconds: :snapshot 10") from None
+        self._show(self._evaluator.names.named(str(self._gpu.snapshot(every_seconds=seconds))))
 
     def _cleanup(self, name: str) -> None:
         names = self._evaluator.names

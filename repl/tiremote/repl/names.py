@@ -14,7 +14,7 @@ import numpy as np
 
 from tiremote.client import RemoteArray, RemoteKernel, Session
 from tiremote.client.remote import Remote
-from tiremote.protocol.errors import TiremoteError
+from tiremote.protocol.errors import EngineError, TiremoteError
 from tiremote.protocol.receipts import Definition
 from tiremote.protocol.values import Handle
 from tiremote.repl.cells import Statement
@@ -52,6 +52,8 @@ class Names:
         name = definition.name
         try:
             value = gpu[unit][name]
+        except EngineError:
+            raise  # it says what was lost with an engine, and the worker says so once
         except TiremoteError:
             # A value that does not travel, such as a type: kernels use it all the same.
             value = OnWorker(name)

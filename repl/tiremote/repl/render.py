@@ -6,10 +6,8 @@ import linecache
 import textwrap
 import traceback
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from math import prod
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 
@@ -17,15 +15,12 @@ from tiremote.client import RemoteArray, RemoteField
 from tiremote.client.watch import WatchedFile, place_text
 from tiremote.protocol.dtypes import name_of
 from tiremote.protocol.errors import SourceFrame, TiremoteError, UnknownName, WorkerUnreachable
-from tiremote.protocol.receipts import Receipt, Summary
 from tiremote.protocol.values import Handle
 from tiremote.repl.evaluate import FILE_PREFIX
 
 _RED, _BOLD, _PLAIN = "\x1b[31m", "\x1b[1m", "\x1b[0m"
 #: Of an endless recursion this many frames are shown at either end.
 _MOST_FRAMES = 6
-#: Of an array with so many numbers all are shown.
-_SHOWN_WHOLE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,31 +39,6 @@ class Style:
 PLAIN = Style()
 
 
-def value_text(value: Any) -> str:
-    """What a cell's last expression shows."""
-    if isinstance(value, RemoteArray):
-        return array_text(value)
-    if isinstance(value, (Receipt, Summary)):
-        return str(value)
-    try:
-        return repr(value)
-    except TiremoteError as error:
-        return f"<{type(value).__name__}: {error.message}>"
-
-
-def array_text(array: RemoteArray) -> str:
-    """Kind, dtype and shape in one line; the numbers' summary, computed on the worker, below."""
-    kind = kind_of(array)
-    try:
-        summary = array.summary()
-        if prod(array.shape + array.element_shape) <= _SHOWN_WHOLE:
-            summary = replace(summary, corners=str(array.to_numpy()))
-        return f"{kind} {summary}"
-    except TiremoteError as error:
-        shape = array.shape + array.element_shape
-        return f"{kind} {name_of(array.dtype)} {shape}, {array.nbytes:,} bytes\n({error.message})"
-
-
 def is_lost(array: RemoteArray, held: Collection[str]) -> bool:
     """Whether it went with an engine, where the worker holds the handles of these ids."""
     return isinstance(array._target, Handle) and array._target.id not in held
@@ -82,7 +52,11 @@ def error_text(error: BaseException, style: Style = PLAIN) -> str:
     """As `located_text`, at a prompt."""
     text = located_text(error, style)
     if isinstance(error, WorkerUnreachable):
-        text += "\nThe prompt stays; names of this laptop are still there. :status asks for the worker again."
+        text += "\nThe prompt stays, with the names of this laptop. :status asks for the worker again. Where it does"
+        text += "\nnot have this session any more, :reconnect opens a new one and loads again what was typed here."
+    elif isinstance(error, UnknownName) and error.name == "token":
+        text += "\nThe prompt stays, with the names of this laptop. :reconnect opens a new session and loads again"
+        text += "\nwhat was typed here."
     return text
 
 
@@ -103,9 +77,6 @@ def located_text(error: BaseException, style: Style = PLAIN, files: Sequence[Wat
     lines = [style.error(head)]
     for frame in _shortened(_own_frames(error.__traceback__) + list(getattr(error, "frames", ()))):
         lines += _place(frame, style, files)
-    if isinstance(error, WorkerUnreachable) or (isinstance(error, UnknownName) and error.name == "token"):
-        lines.append("The prompt stays, with the names of this laptop. :reconnect opens a new session and loads again")
-        lines.append("what was typed here.")
     return "\n".join(lines)
 
 

@@ -8,10 +8,12 @@ from typing import Any
 
 from tiremote.client import RemoteArray, Session
 from tiremote.protocol.errors import EngineError, StaleHandle
+from tiremote.protocol.results import SnapshotResult
 from tiremote.repl.cells import COMMAND, Cell, Command, read_cells, read_command
 from tiremote.repl.commands import CommandError, Commands, Quit
 from tiremote.repl.evaluate import Evaluator
-from tiremote.repl.render import PLAIN, Style, error_text, value_text
+from tiremote.repl.render import PLAIN, Style, error_text
+from tiremote.repl.shown import value_text
 
 
 class Shell:
@@ -69,8 +71,9 @@ class Shell:
 
     def _display(self, value: Any) -> None:
         text = value_text(value)
-        # It may speak of an array that was lost.
-        self._write(self.evaluator.names.named(text) if isinstance(value, RemoteArray) else text)
+        # Of arrays they speak as the worker does.
+        spoken = isinstance(value, (RemoteArray, SnapshotResult))
+        self._write(self.evaluator.names.named(text) if spoken else text)
 
 
 def leave(gpu: Session, *, url: str | None, session: str | None) -> str:

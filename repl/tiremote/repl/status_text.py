@@ -8,11 +8,12 @@ from tiremote.repl.render import size_text, table
 
 def status_text(status: WorkerStatus, address: str) -> str:
     """Worker first, then the session that asked, where one did."""
+    crashed = _count(status.crashes, "engine")
     rows = [
         ("worker", f"{address}, pid {status.pid}, tiremote {status.worker_version}, up {duration(status.uptime)}"),
         ("engine", engine_text(status.engine)),
         ("sessions", f"{status.sessions}, {status.spares} spare engine{'' if status.spares == 1 else 's'} ready"),
-        ("requests", f"{status.requests:,} taken, {status.dropped:,} dropped, {status.crashes:,} engines crashed"),
+        ("requests", f"{status.requests:,} taken, {status.dropped:,} dropped, {crashed} crashed"),
     ]
     if status.state is not None:
         rows.append(("on disk", "sessions are kept there" if status.state == "kept" else status.state))

@@ -14,7 +14,8 @@ from tiremote.protocol.errors import TiremoteError
 from tiremote.protocol.receipts import Receipt
 from tiremote.repl.cells import Cell
 from tiremote.repl.evaluate import Evaluator
-from tiremote.repl.render import PLAIN, Style, located_text, value_text
+from tiremote.repl.render import PLAIN, Style, located_text
+from tiremote.repl.shown import value_text
 
 #: Windows does not let Ctrl-C break a wait without a limit.
 _A_WHILE = 1.0

@@ -73,7 +73,8 @@ _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 10_000, 30_000
 )
 @click.option(
     "--state",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=click.Path(file_okay=False),
+    callback=lambda _context, _option, value: None if value is None else _directory(value),
     help="Keep sessions in this directory: they are there again when the worker is started again.",
 )
 @click.option("--until-eof", is_flag=True, help="End when standard input does: for a program that starts a worker.")
@@ -125,6 +126,13 @@ def main(
     except TiremoteError as error:
         click.echo(f"tiremote-worker: {error}", err=True)
         sys.exit(1)
+
+
+def _directory(path: str) -> Path:
+    """Raises `click.BadParameter` for no path at all, which would be the directory that the worker is started in."""
+    if not path:
+        raise click.BadParameter("it is empty: name a directory, or leave --state out")
+    return Path(path)
 
 
 def _take_descriptors() -> None:
