@@ -142,13 +142,15 @@ def test_a_client_that_leaves_without_waiting_finds_its_work_again(
     gpu.detach()
 
 
-def test_a_request_is_collected_with_the_type_that_it_has(worker: RealWorker, session: str) -> None:
+def test_a_request_is_collected_with_the_type_that_it_has(worker: RealWorker, session: str, tmp_path: Path) -> None:
     """Receipts, proxies, NumPy arrays that a kernel wrote to, errors with their lines; and both clients get it."""
     values = np.arange(4, dtype=np.float32)
+    go = tmp_path / "go"
     with (
         connect(worker.address, session=session, on_output=None) as first,
         connect(worker.address, session=session) as gpu,
     ):
+        first["sim"].wait_for.submit(str(go))
         sent = [
             first._exchange.submit(
                 Run(id="", target=Name(unit="sim", name="double"), args=(wire_array(values),)), RunResult, repr
@@ -157,7 +159,11 @@ def test_a_request_is_collected_with_the_type_that_it_has(worker: RealWorker, se
             first["sim"].fail.submit(),
             first._exchange.submit(Fetch(id="", target=Name(unit="sim", name="total")), FetchResult, repr),
         ]
+        # What it was sent before a ping is there when that is answered.
+        first.ping()
         collected = [gpu.collect(future.request_id) for future in sent]
+        gpu.ping()
+        go.touch()
         assert collected[0].result(PATIENCE) is None
         np.testing.assert_array_equal(collected[0].written[0], values * 2)
         assert isinstance(collected[1].result(PATIENCE), RemoteObject)
