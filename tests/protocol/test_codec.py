@@ -191,6 +191,7 @@ def header(**fields: Any) -> list[bytes]:
         header(id=[]),
         header(id=1.5),
         header(extra=1),
+        header(op="bye", token="t", end=True, session="lab"),
         [msgpack.packb({"v": 1, "op": "ping", "id": 1, 5: 6})],
         [msgpack.packb({"v": 1, "op": "ping", "id": 1, b"token": "t"})],
         [msgpack.packb({"v": 1, "op": "ping", "id": 1, (1, 2): 6})],

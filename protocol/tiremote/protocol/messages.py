@@ -194,6 +194,13 @@ class Bye(Request):
     session: str | None = None
     received: tuple[RequestId, ...] | None = None
 
+    def __post_init__(self) -> None:
+        Request.__post_init__(self)
+        if self.session is not None and self.token is not None:
+            raise ProtocolError(
+                f"session {self.session!r} came with a token, which stands for a session already: send one of them"
+            )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run(EngineRequest):
