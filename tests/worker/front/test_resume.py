@@ -223,6 +223,21 @@ def test_an_answer_that_nobody_had_is_collected_by_another_client(bench: FrontBe
     assert again.result(collect)["value"] == 7
 
 
+def test_an_answer_that_was_collected_is_not_listed_again(bench: FrontBench) -> None:
+    """That somebody has it outlives the worker; the client that sent the request may still come and ask."""
+    mine = bench.hello(session="lab")
+    run = bench.run(mine)
+    bench.done(bench.work[0], value=7)
+    theirs = bench.hello(b"other", session="lab")
+    bench.ask(Collect(id="collect", token=theirs, request=run.id), b"other")
+    bench.ask(Ping(id="p", token=theirs, received=("collect",)), b"other")
+    again = restart(restart(bench))
+    listed = again.ask(Requests(id="list", token=theirs), b"other")
+    assert again.result(listed)["requests"] == []
+    assert again.result(again.ask(run))["value"] == 7
+    assert again.work == []
+
+
 def test_output_that_is_not_kept_is_told_as_a_gap(bench: FrontBench) -> None:
     """The answer comes, and what was printed before it is known to be missing."""
     token = bench.hello()

@@ -81,7 +81,7 @@ class Record:
         self._on_change: Callable[[RequestId], object] = lambda _: None
 
     def watch(self, on_change: Callable[[RequestId], object]) -> None:
-        """Has every request told of whose answer is kept or forgotten from now on."""
+        """Has every request told of whose answer is kept, collected or forgotten from now on."""
         self._on_change = on_change
 
     def known(self) -> Iterator[RequestId]:
@@ -89,10 +89,15 @@ class Record:
         yield from self._forgotten
         yield from self._kept
 
-    def restore(self, request: RequestId, answer: Answer | None, why: Why | None, claim: Claim) -> None:
+    def restore(
+        self, request: RequestId, answer: Answer | None, why: Why | None, claim: Claim, *, received: bool = False
+    ) -> None:
         """Takes what was known of a request in an earlier record, the oldest first."""
         if answer is not None:
             self.add(request, answer, {claim})
+            if received and request in self._kept:
+                self._kept[request].received = True
+                self._kept.move_to_end(request, last=False)
         else:
             self._forgotten[request] = why or "room"
 
@@ -116,6 +121,10 @@ class Record:
     def why_not(self, request: RequestId) -> Why | None:
         """Why there is no answer; None where there is one, or the request is not known."""
         return "fetch" if request in self._fetched else self._forgotten.get(request)
+
+    def is_received(self, request: RequestId) -> bool:
+        """Whether an answer that is kept is known to have reached somebody."""
+        return request in self._kept and self._kept[request].received
 
     def uncollected(self) -> Iterator[tuple[RequestId, Answer]]:
         """Answers that are not known to have reached anybody, newest first."""
@@ -149,6 +158,7 @@ class Record:
         kept.claims.difference_update(claims)
         if kept.claims:
             self._kept.move_to_end(request, last=False)
+            self._on_change(request)
         else:
             self._forget(request, "received")
 

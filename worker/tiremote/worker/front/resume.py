@@ -142,7 +142,8 @@ class Resume:
         for each in sorted(rows.requests, key=lambda one: one.place):
             seat = session.seats.get(each.token)
             if seat is not None and each.begun is None:
-                seat.record.restore(each.id, each.answer, each.why, (each.token, each.id))
+                claim = (each.token, each.id)
+                seat.record.restore(each.id, each.answer, each.why, claim, received=each.received)
                 seat.record.journal.restore(each.id, each.events)
 
     def _tell(self, session: Session, rows: _Rows, now: float) -> None:

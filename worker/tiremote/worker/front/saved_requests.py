@@ -84,7 +84,13 @@ class SavedRequests:
         answer = seat.record.answer(request)
         if answer is None or answer.nbytes > ANSWER_BYTES:
             return self._row(seat, request, why=seat.record.why_not(request) or "room")
-        return self._row(seat, request, answer=answer, events=seat.record.journal.last(request))
+        return self._row(
+            seat,
+            request,
+            answer=answer,
+            events=seat.record.journal.last(request),
+            received=seat.record.is_received(request),
+        )
 
     def _row(self, seat: Seat, request: RequestId, **what: Any) -> RequestRow:
         self._place += 1

@@ -134,6 +134,7 @@ class RequestRow:
     answered and the answer is not kept (``why``).
 
     ``request`` is the packed ``id``. ``place`` grows with each row. ``events``: so many were told before the answer.
+    ``received``: somebody has the answer, if not all who waited for it.
     """
 
     key: ClassVar[tuple[str, ...]] = ("session", "token", "request")
@@ -147,6 +148,7 @@ class RequestRow:
     answer: Answer | None = None
     why: Why | None = None
     events: int = 0
+    received: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
