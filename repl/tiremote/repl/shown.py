@@ -9,7 +9,7 @@ from typing import Any
 from tiremote.client import RemoteArray
 from tiremote.protocol.comparison import Comparison
 from tiremote.protocol.dtypes import name_of
-from tiremote.protocol.errors import EngineError, TiremoteError
+from tiremote.protocol.errors import EngineError, TiremoteError, UnknownName
 from tiremote.protocol.receipts import Receipt, Summary
 from tiremote.protocol.results import CleanupResult, HistoryResult, RequestsResult, SnapshotResult
 from tiremote.repl.collecting import requests_text
@@ -24,7 +24,8 @@ _READ = (Receipt, Summary, Comparison, HistoryResult, SnapshotResult, CleanupRes
 def value_text(value: Any) -> str:
     """What a cell's last expression shows.
 
-    Raises `EngineError`: it says what was lost with an engine, and the worker says so once.
+    Raises `EngineError`: it says what was lost with an engine, and the worker says so once; and `UnknownName` where the
+    session is gone.
     """
     if isinstance(value, RemoteArray):
         return array_text(value)
@@ -34,16 +35,16 @@ def value_text(value: Any) -> str:
         return str(value)
     try:
         return repr(value)
-    except EngineError:
-        raise
     except TiremoteError as error:
+        if _is_news(error):
+            raise
         return f"<{type(value).__name__}: {error.message}>"
 
 
 def array_text(array: RemoteArray) -> str:
     """Kind, dtype and shape in one line; the numbers' summary, computed on the worker, below.
 
-    Raises `EngineError`.
+    Raises as `value_text` does.
     """
     kind = kind_of(array)
     try:
@@ -51,8 +52,13 @@ def array_text(array: RemoteArray) -> str:
         if prod(array.shape + array.element_shape) <= _SHOWN_WHOLE:
             summary = replace(summary, corners=str(array.to_numpy()))
         return f"{kind} {summary}"
-    except EngineError:
-        raise
     except TiremoteError as error:
+        if _is_news(error):
+            raise
         shape = array.shape + array.element_shape
         return f"{kind} {name_of(array.dtype)} {shape}, {array.nbytes:,} bytes\n({error.message})"
+
+
+def _is_news(error: TiremoteError) -> bool:
+    """Whether it is about more than the value that is shown."""
+    return isinstance(error, EngineError) or (isinstance(error, UnknownName) and error.name == "token")

@@ -28,7 +28,7 @@ def _session_line(session: SessionLine) -> str:
     state = session.state
     if session.running is not None:
         state = _running_text(session.running)
-    users = _count(session.clients, "client") if session.clients else f"no client for {duration(session.unused)}"
+    users = _count(session.clients, "client") if session.clients else f"no client heard for {duration(session.unused)}"
     holds = f"{_count(session.units, 'unit')}, {_count(session.arrays, 'array')} of {size_text(session.array_bytes)}"
     return f"{name}: {users}, {state}, {holds}"
 
