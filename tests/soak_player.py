@@ -82,6 +82,7 @@ class Known:
 
     ``exact``: nothing ran since the copy was made, so that what is put into a part goes into the copy too.
     ``copies``: all that were made, of which the newest may not have been on the disk yet when the worker was killed.
+    ``torn``: a snapshot was broken off, which may have come as far as this array.
     ``unsure``: a transfer of several parts was broken off, of which some may have been written.
     """
 
@@ -90,11 +91,13 @@ class Known:
     exact: bool = False
     unsure: bool = False
     copies: list[np.ndarray] = field(default_factory=list)
-    of_disk: bool = False
+    #: What comes back may be any of ``copies``.
+    any_copy: bool = False
+    torn: bool = False
 
     def copied(self) -> None:
         """The worker has it as it is now."""
-        self.copy, self.exact, self.unsure = self.holds.copy(), True, False
+        self.copy, self.exact, self.unsure, self.torn = self.holds.copy(), True, False, False
         self.copies.append(self.copy)
 
 
@@ -272,9 +275,9 @@ class Player:
     def _look_at(self, name: str) -> None:
         came, known = self._array(name).to_numpy(), self._known[name]
         if known.unsure:
-            if known.of_disk and not any(np.array_equal(came, one) for one in known.copies):
-                raise Wrong(f"{name} came back from the disk as {came[:6]}..., which it never was")
-            known.holds, known.of_disk = came, False
+            if known.any_copy and not any(np.array_equal(came, one) for one in known.copies):
+                raise Wrong(f"{name} came back as {came[:6]}..., which it never was")
+            known.holds, known.any_copy = came, False
         if not np.array_equal(came, known.holds):
             wrong = np.flatnonzero(came != known.holds)
             raise Wrong(
@@ -288,7 +291,14 @@ class Player:
             self._look_at(name)
 
     def _snapshot(self) -> None:
-        told = self._gpu.snapshot()
+        try:
+            told = self._gpu.snapshot()
+        except EngineError:
+            # Each array was copied as it was then, or not yet.
+            for known in self._known.values():
+                known.copies.append(known.holds)
+                known.torn = True
+            raise
         expected = {*self._arrays, "sim.total"}
         if set(told.copied) != expected or told.skipped:
             raise Wrong(f"{told} was copied, and there are {sorted(expected)}")
@@ -378,15 +388,16 @@ class Player:
         restarted, self._restarts = self._tally.restarts > self._restarts, self._tally.restarts
         for name, known in list(self._known.items()):
             if name in there:
-                if restarted and not known.unsure:
-                    known.unsure = known.of_disk = True
+                if (restarted or known.torn) and not known.unsure:
+                    known.unsure = known.any_copy = True
+                known.torn = False
                 if known.unsure:
                     continue
                 if known.copy is None:
                     raise Wrong(f"{name} is said to be back, and there never was a copy of it: {error}") from error
                 known.holds, known.exact = known.copy.copy(), True
                 continue
-            if known.copy is not None and not known.unsure and not restarted:
+            if known.copy is not None and not known.unsure and not restarted and not known.torn:
                 raise Wrong(f"{name} had a copy and is not back: {error}") from error
             if name not in error.lost:
                 raise Wrong(f"{name} is neither back nor lost: {error}") from error
@@ -399,7 +410,7 @@ class Player:
             for array in gone:
                 self._is_stale(array)
             for name, known in list(self._known.items()):
-                if known.of_disk:
+                if known.any_copy:
                     self._look_at(name)
         except EngineError as again:
             # Another engine is gone: that is told here, and once.
