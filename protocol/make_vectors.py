@@ -21,6 +21,7 @@ from tiremote.protocol.comparison import Comparison, Difference, timed
 from tiremote.protocol.dtypes import DTYPES, name_of
 from tiremote.protocol.error_wire import BY_CODE
 from tiremote.protocol.errors import AsOf, SourceFrame, TiremoteError
+from tiremote.protocol.explanation import CrashExplanation
 from tiremote.protocol.messages import (
     Alloc,
     Bye,
@@ -32,6 +33,7 @@ from tiremote.protocol.messages import (
     CompileAll,
     Describe,
     Event,
+    ExplainCrash,
     Fetch,
     Hello,
     History,
@@ -127,6 +129,7 @@ REQUESTS: list[tuple[str, Request]] = [
     ("bye, the session stays", Bye(id=8, token=TOKEN)),
     ("bye, the answers that came", Bye(id=8, token=TOKEN, received=(9, 10))),
     ("requests of all clients of the session", Requests(id=8, token=TOKEN)),
+    ("explain the last crash, within ten seconds", ExplainCrash(id=18, token=TOKEN, deadline=10.0)),
     ("collect a request of another client", Collect(id=17, token=TOKEN, request="a-1", seat=1, events=True)),
     ("bye, the session ends", Bye(id=8, token=TOKEN, end=True)),
     ("compile as the next free unit", Compile(id=9, token=TOKEN, source=SOURCE)),
@@ -323,6 +326,13 @@ REPLIES: list[tuple[str, Reply]] = [
     ("snapshot", Ok(id=9, result=SnapshotResult(
         copied=("adder.total", "x"), skipped={"adder.tree": "it is sparse"}, nbytes=44, every_seconds=60.0),
         timing=TIMING)),
+    ("explain_crash", Ok(id=18, result=CrashExplanation(
+        kind="out of bounds", message="index (10) is out of bounds: the shape is (10)", request=10,
+        target="run add_base", crash="the engine died of SIGSEGV",
+        frames=(SourceFrame(unit="kernel_0", version=1, function="add_base", line=4, column=9, end_column=13,
+                            text="        x[i] += base"),),
+        index=(10,), bounds=(10,),
+        as_of=(AsOf(name="x", target=HANDLE.id, request=7, op="put", seconds=1.5),), anew=("y",), seconds=2.5))),
     ("cleanup", Ok(id=16, result=CleanupResult(units=("adder",), handles=(HANDLE.id,), nbytes=40), timing=TIMING)),
     ("event: printed by a kernel", Event(id=10, seq=1, event="stdout", text="i = 3\n")),
     ("event: printed to standard error", Event(id=10, seq=2, event="stderr", text="careful\n")),
@@ -339,7 +349,7 @@ ERROR_DATA: dict[str, Any] = {
     "request": 10, "unit": "kernel_0", "restored": ("kernel_0",),
     "as_of": (AsOf(name="x", target="s1-a1b2c3.1.1", request=7, op="put", seconds=1.5),),
     "coming": ("sim.v",), "lost": ("y",), "generation": 2,
-    "signal": "SIGSEGV", "deadline": 10.0,
+    "signal": "SIGSEGV", "explainable": True, "deadline": 10.0,
     "phase": "run",
     "requested": 1 << 40, "available": 1 << 30, "name": "add_bsae", "known": ("add_base",), "handle": HANDLE.id,
 }  # fmt: skip

@@ -56,7 +56,10 @@ class FrontBench:
         self.spawned: list[int] = []
         self.killed: list[int] = []
         self.nudged: list[tuple[int, int]] = []
+        self.opens: list[tuple[int, Open]] = []
         self.work: list[tuple[int, Work]] = []
+        #: The bytes that came with each of `work`.
+        self.work_bytes: list[list[bytes]] = []
         #: What came with each work, by its key.
         self.buffers: dict[int, tuple[Any, ...]] = {}
         self.loads: list[tuple[int, Load]] = []
@@ -106,7 +109,8 @@ class FrontBench:
                 self.spawned.append(number)
                 if self.ready:
                     self.front.on_engine(number, Ready(info=INFO), [], self.now)
-            case ToEngine(number, Open()):
+            case ToEngine(number, Open() as opened):
+                self.opens.append((number, opened))
                 if self.ready:
                     self.front.on_engine(number, Ready(info=INFO), [], self.now)
             case ToEngine(number, Work() as work, buffers):
@@ -270,10 +274,11 @@ class FrontBench:
         label: str | None = None,
         nbytes: int = 40,
         place: Name | None = None,
+        kind: str = "ndarray",
     ) -> None:
         """An array is made, or a handle of one that a unit has at that place."""
         self.run(token)
-        holding = ArrayHolding(handle=Handle(kind="ndarray", id=handle), label=label, nbytes=nbytes, place=place)
+        holding = ArrayHolding(handle=Handle(kind=kind, id=handle), label=label, nbytes=nbytes, place=place)
         self.done(self.work[-1], changes=Changes(arrays=(holding,)))
 
     def put_array(self, token: str, data: bytes, handle: str = "s.1.1", label: str | None = None) -> Request:

@@ -80,6 +80,9 @@ class RecordingSession:
         self.comparisons.append((asked, how))
         return "a comparison"
 
+    def explain_crash(self) -> str:
+        return "an explanation"
+
     def loaded(self) -> list[str]:
         return [unit for unit, _ in self.loads]
 

@@ -44,6 +44,7 @@ DATA = {
     "lost": ("x", "y"),
     "generation": 3,
     "signal": "SIGSEGV",
+    "explainable": True,
     "deadline": 2.5,
     "phase": "compile",
     "requested": 1 << 40,

@@ -151,6 +151,11 @@ def test_snapshot_takes_seconds_alone(prompt: Prompt) -> None:
         prompt.run(":snapshot often")
 
 
+def test_explain_shows_what_the_session_says(prompt: Prompt) -> None:
+    """:explain is gpu.explain_crash()."""
+    assert prompt.run(":explain").strip() == "an explanation"
+
+
 def test_status_is_readable(prompt: Prompt) -> None:
     """:status tells worker, version, age and device in plain words."""
     text = prompt.run(":status")

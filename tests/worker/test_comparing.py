@@ -20,7 +20,7 @@ from tiremote.protocol.values import Handle, Name, wire_array
 from tiremote.worker.engine.places import arrays_in
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.engine.service import Service
-from tiremote.worker.engine.source import FILE_PREFIX
+from tiremote.worker.unit_files import FILE_PREFIX
 
 LIB = """
 hits = ti.field(ti.i32, 2)

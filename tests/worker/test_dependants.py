@@ -14,7 +14,7 @@ import pytest
 from tiremote.protocol.errors import CompileError, UnknownName
 from tiremote.worker.engine.loader import KernelLoader
 from tiremote.worker.engine.runtime import TaichiRuntime
-from tiremote.worker.engine.source import FILE_PREFIX
+from tiremote.worker.unit_files import FILE_PREFIX
 
 LIB = "FACTOR = 2\n@ti.func\ndef scale(x):\n    return x * FACTOR\ndef unused():\n    return 1\n"
 USER = "y = ti.field(ti.i32, 2)\n@ti.kernel\ndef f() -> ti.i32:\n    y[1] += scale(1)\n    return y[1]\n"

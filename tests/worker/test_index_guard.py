@@ -190,7 +190,6 @@ INSIDE: list[tuple[str, Any]] = [
     ("one_64(x, 2**33 + 3)", None),
     ("with_offset(-2, 2)", None),
     ("field_2(0)", None),
-    ("no_axes()", None),
     ("choices()", 12 + 10 * 100 + 6 * 10000),
     ("nested(12)", 0),
     ("nested(14)", -1),
@@ -198,7 +197,7 @@ INSIDE: list[tuple[str, Any]] = [
     ("loop()", 10),
     ("func_in_choice(9)", 0),
     ("element(of, (-2, -2))", 0.0),
-    ("element(scalar, None)", 1),
+    ("(no_axes(), element(scalar, None))[1]", 1),
 ]
 
 SCRIPT = """

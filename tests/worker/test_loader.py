@@ -17,7 +17,7 @@ from tiremote.protocol.packing import pack
 from tiremote.worker.engine.frames import run_error
 from tiremote.worker.engine.loader import KernelLoader
 from tiremote.worker.engine.runtime import TaichiRuntime
-from tiremote.worker.engine.source import FILE_PREFIX
+from tiremote.worker.unit_files import FILE_PREFIX
 
 from .texts import ODD, Odd
 

@@ -207,22 +207,30 @@ class EngineError(TiremoteError):
     def __str__(self) -> str:
         parts = [self.message]
         if self.restored:
-            parts.append(f"reloaded: {_few(self.restored)}")
+            parts.append(f"reloaded: {few(self.restored)}")
         if self.as_of:
-            parts.append(f"restored: {_few(tuple(map(str, self.as_of)))}")
+            parts.append(f"restored: {few(tuple(map(str, self.as_of)))}")
         if self.coming:
-            parts.append(f"still on their way: {_few(self.coming)}")
+            parts.append(f"still on their way: {few(self.coming)}")
         if self.lost:
-            parts.append(f"lost: {_few(self.lost)}")
+            parts.append(f"lost: {few(self.lost)}")
         return "; ".join(parts)
 
 
 class EngineCrashed(EngineError):
-    """It died or was poisoned while ``request`` ran; ``signal`` such as ``SIGSEGV``, None for an exit."""
+    """It died or was poisoned while ``request`` ran; ``signal`` such as ``SIGSEGV``, None for an exit.
+
+    ``explainable``: the op ``explain_crash`` can run that request again, under checks.
+    """
 
     code = "crashed"
-    carries = ("signal", *EngineError.carries)
+    carries = ("signal", "explainable", *EngineError.carries)
     signal: str | None = None
+    explainable: bool | None = None
+
+    def __str__(self) -> str:
+        told = EngineError.__str__(self)
+        return f"{told}; gpu.explain_crash() runs it again under checks" if self.explainable else told
 
 
 class Interrupted(EngineError):
@@ -293,7 +301,8 @@ class InternalError(TiremoteError):
     code = "internal"
 
 
-def _few(names: tuple[str, ...], most: int = 8) -> str:
+def few(names: tuple[str, ...], most: int = 8) -> str:
+    """Names in a line, not all of very many."""
     first = ", ".join(names[:most])
     return first if len(names) <= most else f"{first} and {len(names) - most} more"
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from tiremote.protocol.code_requests import Compare, Compile, CompileAll, History, Rollback, Side, UnitText
 from tiremote.protocol.errors import ProtocolError, shown
+from tiremote.protocol.explanation import ExplainCrash
 from tiremote.protocol.receipts import Timing
 from tiremote.protocol.request import EngineRequest, FollowedRequest, Request, RequestId, check_limit, check_seconds
 from tiremote.protocol.values import Ref, WireArray
@@ -38,6 +39,7 @@ __all__ = [
     "Describe",
     "EngineRequest",
     "Event",
+    "ExplainCrash",
     "Failure",
     "Fetch",
     "FlatRange",
@@ -376,7 +378,7 @@ OPS: Mapping[str, type[Request]] = {
     cls.op: cls
     for cls in (
         Hello, Ping, Status, Describe, Interrupt, Cancel, Bye, Compile, CompileAll, Run, Put, Alloc, Fetch, Cleanup,
-        History, Rollback, Compare, Snapshot, Requests, Collect,
+        History, Rollback, Compare, Snapshot, Requests, Collect, ExplainCrash,
     )
 }  # fmt: skip
 

@@ -10,12 +10,14 @@ from tiremote.client.directory import Directory
 from tiremote.client.exchange import RequestFuture
 from tiremote.client.transfer import local_array
 from tiremote.client.units import thawed
+from tiremote.protocol.explanation import CrashExplanation
 from tiremote.protocol.messages import (
     Alloc,
     Cleanup,
     Collect,
     Compile,
     CompileAll,
+    ExplainCrash,
     Fetch,
     Ok,
     Put,
@@ -43,6 +45,7 @@ _AS_THEY_ARE: Mapping[str, type[Any]] = {
     Rollback.op: Receipt,
     Cleanup.op: CleanupResult,
     Snapshot.op: SnapshotResult,
+    ExplainCrash.op: CrashExplanation,
 }
 
 

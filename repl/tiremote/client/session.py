@@ -23,9 +23,11 @@ from tiremote.client.transfer import Progress
 from tiremote.client.units import RemoteKernel, RemoteObject, RemoteUnit, thawed
 from tiremote.client.watch import Reload, Watch, print_reloads
 from tiremote.protocol.errors import Refused, TiremoteError
+from tiremote.protocol.explanation import CrashExplanation
 from tiremote.protocol.messages import (
     Bye,
     Cleanup,
+    ExplainCrash,
     Interrupt,
     Ping,
     RequestId,
@@ -225,6 +227,15 @@ class Session(Loading):
         if isinstance(request, RequestFuture):
             request = request.request_id
         return self._exchange.call(Interrupt(id="", request=request), InterruptResult)
+
+    def explain_crash(self, *, deadline: float | None = None) -> CrashExplanation:
+        """Runs the request with which the session's engine crashed last again, in a debug engine, and tells what it is.
+
+        Of an index out of bounds that is the line, the index and the shape. It has the units as they were then, and
+        copies of the arrays as after a crash; nothing of the session changes, and what runs in it goes on. ``deadline``
+        is in seconds, 60 unless told otherwise. Raises `Refused` where there was no crash.
+        """
+        return self._exchange.call(ExplainCrash(id="", deadline=deadline), CrashExplanation)
 
     def cancel(self, future: RequestFuture[Any]) -> bool:
         """Takes the request of ``submit`` out of the queue. False: it had started already, or is done."""

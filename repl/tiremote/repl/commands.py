@@ -89,6 +89,14 @@ What it printed comes from the start, then what it gives, which is _ afterwards:
 of a call that gives nothing the arrays that it wrote to, by their position.
 Ctrl-C ends the wait alone; the request goes on.""",
     ),
+    "explain": (
+        "",
+        "what the last crash was: the line, the index",
+        """\
+Runs the request again that the engine died with, in a debug engine of its own:
+with the text as it was, on copies of the arrays. What is here is not touched.
+Ctrl-C ends it.""",
+    ),
     "reconnect": (
         "",
         "a new session, after the worker was gone",
@@ -98,6 +106,10 @@ A local worker that has ended is started anew.""",
     ),
     "quit": ("", "leaves, as Ctrl-D does", ""),
 }
+
+
+#: What elsewhere does the same.
+_OTHER_NAMES = {"exit": "quit"}
 
 
 class CommandError(Exception):
@@ -126,6 +138,7 @@ class Commands:
             "status": lambda _: show(status_text(self._gpu.status(), self._gpu.address)),
             "requests": lambda _: show(requests_text(self._gpu.requests())),
             "collect": self._collect,
+            "explain": lambda _: show(str(self._gpu.explain_crash())),
             "reconnect": lambda _: self._reconnect(),
             "quit": self._quit,
         }
@@ -143,7 +156,8 @@ class Commands:
         """Raises `CommandError`, `Quit`, and what the session raises."""
         action = self._table.get(command.name)
         if action is None:
-            raise CommandError(f"there is no command :{command.name}{_nearest(command.name, self._table, ':')}")
+            meant = _nearest(_OTHER_NAMES.get(command.name, command.name), self._table, ":")
+            raise CommandError(f"there is no command :{command.name}{meant}")
         action(command.rest)
 
     def _kernels(self) -> None:

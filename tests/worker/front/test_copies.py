@@ -13,6 +13,7 @@ from tiremote.worker.host_copy import Moved, Piece
 
 X = Handle(kind="ndarray", id="s.1.1")
 Y = Name(unit="sim", name="y")
+Z = Name(unit="sim", name="z")
 
 
 def part(flat: tuple[int, int] | None = None, target: Ref = X, size: int = 10) -> Moved:
@@ -317,3 +318,58 @@ def test_a_lost_engine_ends_what_was_under_way() -> None:
     store.fetch(part((5, 10), target=THERE))
     assert set(store.known()) == {Y}
     assert not store.is_stand_in("s", THERE)
+
+
+def crashed(max_bytes: int, nbytes: int = 100) -> Store:
+    """A store with two copies, of 512 and 10 bytes each, and a request of so many bytes that was lost then."""
+    store = Store(max_bytes)
+    store.put(part(), b"0123456789", "x")
+    store.put(part(target=Y), b"9876543210", "y")
+    store.keep_crash("s", b"header", [b"buffer"], nbytes)
+    return store
+
+
+def of_crash(store: Store) -> dict[Ref, list[bytes]]:
+    """The copies that are kept for an explanation, by array."""
+    kept = store.of_crash("s")
+    assert kept is not None
+    return {copy.target: [bytes(data) for _, data in copy.pieces] for copy in kept.copies()}
+
+
+def test_the_copies_of_a_crash_stay_as_they_were() -> None:
+    """They cost nothing until the array has another copy, or none."""
+    store = crashed(1 << 20)
+    before = store.nbytes
+    assert before == 2 * 522 + 100
+    store.put(part((0, 2)), b"ab")
+    assert store.nbytes == before + 522 + 514
+    store.drop("s", Y)
+    assert store.nbytes == before + 522 + 514
+    assert of_crash(store) == {X: [b"0123456789"], Y: [b"9876543210"]}
+    assert store.nbytes_of("s") == store.nbytes
+
+
+def test_what_only_a_crash_needs_makes_room_first() -> None:
+    """Its copies, then its request; what would be put back stays."""
+    store = crashed(2 * 522 + 100)
+    store.put(part(), b"abcdefghij")
+    assert of_crash(store) == {Y: [b"9876543210"]}
+    kept = store.of_crash("s")
+    assert kept is not None
+    assert kept.message == (b"header", (b"buffer",))
+    store.put(part(target=Z, size=1), b"z")
+    assert kept.message is None
+    assert set(store.known()) == {X, Z}
+    assert store.nbytes <= 2 * 522 + 100
+
+
+def test_a_second_crash_takes_the_place_of_the_first() -> None:
+    """And the end of the session that of both."""
+    store = crashed(1 << 20)
+    store.put(part(), b"abcdefghij")
+    store.keep_crash("s", b"header", [], 7)
+    assert store.nbytes == 2 * 522 + 7
+    assert of_crash(store)[X] == [b"abcdefghij"]
+    store.forget("s")
+    assert store.nbytes == 0
+    assert store.of_crash("s") is None

@@ -15,9 +15,10 @@ from tiremote.worker.engine.definitions import define, sendable
 from tiremote.worker.engine.frames import load_error, without_colours
 from tiremote.worker.engine.half_declared import Snapshot, left_waiting
 from tiremote.worker.engine.keeping import Kept, initial_values, keep_state
-from tiremote.worker.engine.source import FILE_PREFIX, Source, withdraw
+from tiremote.worker.engine.source import Source, withdraw
 from tiremote.worker.engine.unit import LoadedUnit, keep_text_alive, module_name
 from tiremote.worker.engine.unit_imports import UnitImports
+from tiremote.worker.unit_files import FILE_PREFIX
 
 if TYPE_CHECKING:
     from tiremote.worker.engine.runtime import TaichiRuntime

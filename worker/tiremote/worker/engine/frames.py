@@ -66,7 +66,7 @@ def poison_in(error: BaseException) -> str | None:
         if not _MEMORY.search(text):
             for line in text.splitlines():
                 if _POISON.search(line):
-                    return line.strip()
+                    return _INSIDES.sub("", line).strip()
     return None
 
 

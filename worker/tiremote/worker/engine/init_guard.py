@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tiremote.protocol.errors import Refused
 from tiremote.worker.engine.options import SESSION_OPTIONS
-from tiremote.worker.engine.source import FILE_PREFIX
+from tiremote.worker.unit_files import FILE_PREFIX
 
 if TYPE_CHECKING:
     from tiremote.worker.engine.runtime import TaichiRuntime

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import functools
 import gc
 import os
@@ -113,6 +114,7 @@ class EngineProcess:
             if options != self._options:
                 self._options = None
                 self._runtime.init(options)
+                die_plainly()
                 self._options = options
                 # What there is so far stays: whoever looks for garbage need not look there, which takes 60 ms else.
                 gc.collect()
@@ -126,6 +128,8 @@ class EngineProcess:
 
     def _open(self, message: Open) -> None:
         ready = self._init(message.options)
+        if message.last_words:
+            faulthandler.enable()
         if ready.info is not None:
             self._service = Service(
                 self._runtime,
@@ -266,6 +270,13 @@ def _show_warning(
     print(f"{where}{category.__name__}: {text}", file=file or sys.stderr)
 
 
+def die_plainly() -> None:
+    """Taichi turns a crash into pages of its own stack, in a debug session also into an exit; the front tells the
+    signal."""
+    for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def main(argv: list[str]) -> None:
     """``python -m tiremote.worker.engine LINK PAGE RUNTIME``: two descriptors and a name, from the front."""
     link, page, runtime = int(argv[0]), int(argv[1]), argv[2]
@@ -275,7 +286,5 @@ def main(argv: list[str]) -> None:
     os.set_inheritable(link, False)
     os.register_at_fork(before=engine.be_forked, after_in_child=engine.be_copy)
     warnings.showwarning = _show_warning
-    # Taichi turns a crash into pages of its own stack; the front tells the signal.
-    for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL):
-        signal.signal(number, signal.SIG_DFL)
+    die_plainly()
     engine.run()

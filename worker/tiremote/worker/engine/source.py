@@ -10,7 +10,6 @@ import ast
 import hashlib
 import itertools
 import linecache
-import re
 import types
 import warnings
 from collections.abc import Mapping
@@ -20,9 +19,8 @@ from typing import Final
 from tiremote.protocol.errors import CompileError, SourceFrame
 from tiremote.worker.engine.future_annotations import resolve_annotations
 from tiremote.worker.engine.global_names import GlobalNames, global_names
+from tiremote.worker.unit_files import unit_file
 
-#: How the file name of every text begins, for those that look at frames.
-FILE_PREFIX: Final = "<unit "
 #: Longer texts are refused: Python's own parser needs about a hundred times as much memory.
 MAX_SOURCE_CHARACTERS: Final = 16 * 2**20
 
@@ -107,8 +105,7 @@ def read_source(text: object, unit: str, version: int, build: int = 0) -> Source
     plain = _plain(text)
     lines = tuple(plain.split("\n")[:-1] if plain.endswith("\n") else plain.split("\n"))
     digest = hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
-    name = re.sub(r"[^\w.-]", "_", unit)[:40]
-    file = f"{FILE_PREFIX}{name} v{version} {digest[:12]} {next(_serial)}>"
+    file = unit_file(unit, version, digest, next(_serial))
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

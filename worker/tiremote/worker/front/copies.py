@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from tiremote.protocol.messages import RequestId
 from tiremote.protocol.values import Handle, Name, Ref
+from tiremote.worker.front.crash_copies import CrashCopies
 from tiremote.worker.front.session_copies import Kept, Moment, Pieces, SessionCopies, bytes_of, is_inside
 from tiremote.worker.host_copy import Moved, Piece
 from tiremote.worker.link import INLINE_BYTES
@@ -68,11 +69,12 @@ class CopyStore:
     @property
     def nbytes(self) -> int:
         """What all copies take together."""
-        return sum(one.cost for one in self._sessions.values())
+        return sum(one.cost + one.spare for one in self._sessions.values())
 
     def nbytes_of(self, session: str) -> int:
         """What a session's copies take."""
-        return self._sessions[session].cost if session in self._sessions else 0
+        mine = self._sessions.get(session)
+        return 0 if mine is None else mine.cost + mine.spare
 
     def is_exact(self, session: str, target: Ref) -> bool:
         """Whether an array would hold what it holds now if it were put back, or loaded with its unit."""
@@ -153,7 +155,29 @@ class CopyStore:
 
     def _make_room(self) -> None:
         while self.nbytes > self._max_bytes:
-            max(self._sessions.values(), key=lambda one: one.cost).remove_oldest()
+            most = max(self._sessions.values(), key=lambda one: one.spare)
+            if most.crash is not None and most.spare:
+                most.crash.make_room()
+            else:
+                max(self._sessions.values(), key=lambda one: one.cost).remove_oldest()
+
+    # ------------------------------------------------------------ a crash
+
+    def keep_crash(self, session: str, header: bytes, buffers: Sequence[Any], nbytes: int) -> CrashCopies:
+        """An engine died with that message: it and the copies that there are now are kept for its explanation.
+
+        They take the place of those of an earlier crash, and are the first to make room.
+        """
+        mine = self._of(session)
+        own = tuple(bytes(one) if memoryview(one).nbytes <= self._small else one for one in buffers)
+        mine.crash = CrashCopies(self.of(session), header, own, nbytes)
+        self._make_room()
+        return mine.crash
+
+    def of_crash(self, session: str) -> CrashCopies | None:
+        """What is kept of the session's last crash."""
+        mine = self._sessions.get(session)
+        return None if mine is None else mine.crash
 
     # ------------------------------------------------------------ what was changed
 

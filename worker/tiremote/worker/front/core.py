@@ -339,16 +339,16 @@ class Front:
             self.scheduler.stop_chore(seat.session)
             return InterruptResult()
         error = Interrupted(f"{describe(job)} was interrupted")
-        if not self.scheduler.withdraw(job, error):
+        if not self.scheduler.withdraw(job, error, now):
             self.scheduler.stop(job, error, now)
         return InterruptResult(stopped=job.request.id)
 
-    def _cancel(self, request: Cancel, seat: Seat, _now: float) -> CancelResult:
+    def _cancel(self, request: Cancel, seat: Seat, now: float) -> CancelResult:
         job = seat.job(request.request)
         if job is None:
             return CancelResult(cancelled=False)
         error = Interrupted(f"{describe(job)} was cancelled before it started")
-        return CancelResult(cancelled=self.scheduler.withdraw(job, error))
+        return CancelResult(cancelled=self.scheduler.withdraw(job, error, now))
 
     # ------------------------------------------------------------ engines, time, the end
 

@@ -53,7 +53,7 @@ class EnginePool:
         self.tell(engine, Prepare(options=self._settings.options))
         return engine
 
-    def claim(self, session: Session) -> None:
+    def claim(self, session: Session) -> Engine:
         """Gives the session an engine of its own, the readiest there is."""
         free = [engine for engine in self.engines.values() if engine.session is None and engine.state != "leaving"]
         engine = min(free, key=lambda one: one.state != "prepared", default=None) or self._spawn()
@@ -62,6 +62,7 @@ class EnginePool:
         if engine.state == "prepared":
             self.open(engine, session)
         self.fill()
+        return engine
 
     def open(self, engine: Engine, session: Session) -> None:
         """Has a prepared engine serve its session."""
@@ -74,6 +75,7 @@ class EnginePool:
                 options=session.options,
                 limits=self._settings.limits,
                 snapshot_bytes=self._settings.copies_bytes,
+                last_words=session.last_words,
             ),
         )
 

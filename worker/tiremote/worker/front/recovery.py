@@ -36,18 +36,26 @@ _MOST_RELAPSES = 4
 class Recovery:
     """Brings a session's next engine to where the last one was, as far as that is known: its units, then its arrays.
 
-    The answer to the job that was lost waits a little for that.
+    The answer to the job that was lost waits a little for that. ``anew``: arrays of which there is no copy are made
+    again as well, with zeros.
     """
 
     def __init__(
-        self, pool: EnginePool, answers: Answers, copies: CopyStore, settings: Settings, new_key: Callable[[], int]
+        self,
+        pool: EnginePool,
+        answers: Answers,
+        copies: CopyStore,
+        settings: Settings,
+        new_key: Callable[[], int],
+        *,
+        anew: bool = False,
     ) -> None:
         self._pool = pool
         self._answers = answers
         self._copies = copies
         self._settings = settings
         self._new_key = new_key
-        self._refill = Refill(pool, copies, new_key)
+        self._refill = Refill(pool, copies, new_key, anew=anew)
 
     # ------------------------------------------------------------ a death
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from tiremote.protocol.receipts import ArrayHolding
 from tiremote.protocol.values import Handle
 from tiremote.worker.front.copies import CopyStore, HostCopy
 from tiremote.worker.front.losses import name_of
@@ -21,12 +22,16 @@ _MESSAGE_BYTES = 32 << 20
 
 
 class Refill:
-    """Sends the copies of a session to its engine, and has the handles of its units' own arrays made again."""
+    """Sends the copies of a session to its engine, and has the handles of its units' own arrays made again.
 
-    def __init__(self, pool: EnginePool, copies: CopyStore, new_key: Callable[[], int]) -> None:
+    ``anew``: also those of arrays of which there is no copy, with zeros in them.
+    """
+
+    def __init__(self, pool: EnginePool, copies: CopyStore, new_key: Callable[[], int], *, anew: bool = False) -> None:
         self._pool = pool
         self._copies = copies
         self._new_key = new_key
+        self._anew = anew
 
     def begin(self, engine: Engine, session: Session) -> None:
         """Lists what is to be put back."""
@@ -43,8 +48,11 @@ class Refill:
                 nbytes = sum(piece.nbytes for piece, _ in copy.pieces[first:last])
                 engine.refills.append(replace(chore, pieces=(first, last), nbytes=nbytes))
         for id_, holding in session.stock.items():
-            if holding.place is not None and id_ not in with_copy:
+            if id_ not in with_copy and self._needs_no_copy(holding):
                 engine.refills.append(Refilling(target=holding.handle, name=name_of(session, holding.handle)))
+
+    def _needs_no_copy(self, holding: ArrayHolding) -> bool:
+        return holding.place is not None or (self._anew and holding.handle.kind != "object")
 
     def send(self, engine: Engine, session: Session) -> None:
         """Sends as much as may be under way."""
@@ -62,7 +70,7 @@ class Refill:
         target = chore.target
         copy = self._copies.get(session.id, target)
         holding = session.stock.get(target.id) if isinstance(target, Handle) else None
-        if copy is None and (holding is None or holding.place is None):
+        if copy is None and (holding is None or not self._needs_no_copy(holding)):
             # Another session needed the room meanwhile.
             self.forget(engine, session, chore, "another session needed the room that its copy took")
             return

@@ -20,8 +20,8 @@ def request_list(session: Session, begun: Job | None, now: float, wall_now: floa
 
 
 def _lines(session: Session, begun: Job | None, now: float, wall_now: float) -> Iterator[RequestLine]:
-    for mourned in session.mourning:
-        yield _line(mourned.job, "running", now)
+    for unanswered in (*(mourned.job for mourned in session.mourning), *session.explaining):
+        yield _line(unanswered, "running", now)
     for job in (*(session.engine.inflight if session.engine else ()), *session.queue):
         if not job.withdrawn:
             yield _line(job, "running" if job is begun else "queued", now)

@@ -9,14 +9,16 @@ from typing import Any
 
 from tiremote.protocol.error_wire import error_from_wire
 from tiremote.protocol.errors import EngineCrashed, EngineError, Interrupted, TiremoteError
-from tiremote.protocol.messages import Snapshot
+from tiremote.protocol.messages import Compare, ExplainCrash, Run, Snapshot
 from tiremote.protocol.packing import pack, unpack
 from tiremote.protocol.receipts import Timing
 from tiremote.worker.front.answers import Answers
+from tiremote.worker.front.burial import Burial
 from tiremote.worker.front.changes import apply, found
 from tiremote.worker.front.copies import CopyStore
 from tiremote.worker.front.deadlines import exceeded, next_due
 from tiremote.worker.front.effects import Nudge
+from tiremote.worker.front.explaining import Explaining
 from tiremote.worker.front.output import Stream
 from tiremote.worker.front.pool import EnginePool
 from tiremote.worker.front.recovery import Recovery, ending, signal_name
@@ -67,6 +69,8 @@ class Scheduler:
         self.copies = CopyStore(settings.copies_bytes)
         self.recovery = Recovery(self.pool, answers, self.copies, settings, self.new_key)
         self._snapshots = Snapshots(self.pool, self.copies, self.new_key)
+        self._explaining = Explaining(self.pool, answers, self.copies, settings, self.new_key)
+        self._burial = Burial(self.recovery, self._snapshots, self._explaining)
         self.crashes = 0
 
     def release(self, session: Session, now: float) -> None:
@@ -81,6 +85,7 @@ class Scheduler:
             self.pool.dismiss(engine, now, at_once=busy)
         session.queue.clear()
         session.mourning.clear()
+        jobs += self._explaining.release(session, now)
         self.copies.forget(session.id)
         for job in jobs:
             self._answers.job_failed(job, gone)
@@ -94,6 +99,9 @@ class Scheduler:
 
     def submit(self, job: Job, now: float) -> None:
         """Takes a job; it runs when those before it have."""
+        if isinstance(job.request, ExplainCrash):
+            self._explaining.begin(job, now)
+            return
         session = job.seat.session
         if session.engine is None:
             self.pool.claim(session)
@@ -103,8 +111,10 @@ class Scheduler:
         session.queued_bytes += job.nbytes
         self._pump(session, now)
 
-    def withdraw(self, job: Job, error: TiremoteError) -> bool:
+    def withdraw(self, job: Job, error: TiremoteError, now: float) -> bool:
         """Answers a job that has not begun with the error, and has it passed over; False where it has begun."""
+        if self._explaining.stop(job, error, now):
+            return True
         session = job.seat.session
         if job in session.queue:
             session.queue.remove(job)
@@ -176,7 +186,9 @@ class Scheduler:
         engine = self.pool.engines.get(number)
         if engine is None or engine.state == "leaving" or engine.fate is not None:
             return
-        if isinstance(message, Ready):
+        if self._explaining.has(engine):
+            self._explaining.on_message(engine, message, now)
+        elif isinstance(message, Ready):
             self._on_ready(engine, message, now)
         elif isinstance(message, Done):
             self._on_done(engine, message, buffers, now)
@@ -194,9 +206,11 @@ class Scheduler:
 
     def on_output(self, number: int, stream: Stream, key: int, data: bytes, now: float) -> None:
         """Something an engine printed for the job of that key."""
-        job = self._inflight(number, key)
+        engine, job = self.pool.engines.get(number), self._inflight(number, key)
         if job is not None:
             self._answers.event(job, stream, job.output.feed(stream, data, now))
+        elif engine is not None and stream == "stderr" and self._explaining.has(engine):
+            self._explaining.on_stderr(engine, data)
 
     def _inflight(self, number: int, key: int) -> Job | None:
         engine = self.pool.engines.get(number)
@@ -259,6 +273,8 @@ class Scheduler:
         if done.changes is not None:
             apply(session, done.changes, job, self._settings.history, self.copies)
         session.usage.note(job.request, session.newest, now)
+        if isinstance(job.request, Run | Compare):
+            engine.launched = f"request {job.request.id} ({describe(job)})"
         timing = Timing(
             queue=(job.started or now) - job.received,
             compile=done.compile,
@@ -302,6 +318,9 @@ class Scheduler:
         if engine is None:
             return
         session = engine.session
+        if self._explaining.has(engine):
+            self._explaining.on_exit(engine, returncode, now)
+            return
         if engine.state == "starting":
             self.pool.not_prepared(EngineCrashed(f"the engine {ending(returncode)} while it started"))
         if session is None:
@@ -323,41 +342,14 @@ class Scheduler:
             self._fail_waiting(session, error, now)
             self._on_open(session, error)
             return
-        self.recovery.on_death(engine, session, how, now)
-        self._bury(engine, session, how, returncode, begun, now)
-        ran = running is not None and (running.key <= begun or running.stop is not None)
-        doing = f"during {describe(running)}" if ran and running is not None else "while nothing ran"
-        signal = None if engine.fate else signal_name(returncode)
-        if all(isinstance(chore, Snapping) for chore in engine.chores.values()):
-            # Else it was being brought to where the last one was: nothing is lost that was not lost before.
-            self.recovery.leave_word(session, EngineCrashed(f"the engine {how} {doing}", signal=signal), now)
-        self.recovery.take_stock(session)
-        self._snapshots.died(session)
+        self._burial.bury(engine, session, returncode, begun, now)
         self.pool.claim(session)
-
-    def _bury(self, engine: Engine, session: Session, how: str, returncode: int, begun: int, now: float) -> None:
-        lost = []
-        while engine.inflight and (engine.inflight[0].key <= begun or engine.inflight[0].stop is not None):
-            lost.append(engine.inflight.popleft())
-        # These had not started: the next engine takes them, in the same order.
-        for waiting in reversed(engine.inflight):
-            if waiting.withdrawn:
-                continue
-            waiting.started = None
-            session.queue.appendleft(waiting)
-            session.queued_bytes += waiting.nbytes
-        for job in lost:
-            error: TiremoteError = EngineCrashed(
-                f"the engine {how} during {describe(job)}", signal=None if engine.fate else signal_name(returncode)
-            )
-            if job.stop is not None:
-                error = job.stop.error
-            self.recovery.mourn(session, job, error, now)
 
     # ------------------------------------------------------------ time
 
     def tick(self, now: float) -> None:
         """Does what is due."""
+        self._explaining.tick(now)
         for engine in list(self.pool.engines.values()):
             if engine.kill_at is not None and now >= engine.kill_at:
                 engine.kill_at = None
@@ -381,7 +373,8 @@ class Scheduler:
 
     def next_deadline(self, now: float) -> float | None:
         """When `tick` has something to do, None where nothing waits for the time."""
-        times = []
+        explained = self._explaining.next_deadline()
+        times = [] if explained is None else [explained]
         for engine in self.pool.engines.values():
             if engine.kill_at is not None:
                 times.append(engine.kill_at)

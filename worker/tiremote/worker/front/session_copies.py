@@ -9,6 +9,7 @@ from typing import Any
 from tiremote.protocol.dtypes import dtype_of
 from tiremote.protocol.messages import RequestId
 from tiremote.protocol.values import Handle, Name, Ref
+from tiremote.worker.front.crash_copies import CrashCopies
 from tiremote.worker.host_copy import Moved, Piece
 
 #: A copy is patched by what is put into parts of it, until there are so many: then it stays as of before.
@@ -102,6 +103,8 @@ class SessionCopies:
         self.cost = 0
         #: Where somebody wants to know: whose copies were changed. True: one that was there is of something else.
         self.noted: dict[Ref, bool] | None = None
+        #: What there was at the last crash.
+        self.crash: CrashCopies | None = None
 
     def is_exact(self, target: Ref) -> bool:
         """Whether the copy of an array is what it holds now."""
@@ -216,6 +219,8 @@ class SessionCopies:
         return kept
 
     def _note(self, target: Ref, *, gone: bool) -> None:
+        if self.crash is not None:
+            self.crash.replaced(target)
         if self.noted is not None:
             self.noted[target] = gone or self.noted.get(target, False)
 
@@ -262,6 +267,11 @@ class SessionCopies:
     def _remove_begun(self, target: Ref) -> None:
         begun = self._begun.pop(target, None)
         self.cost -= 0 if begun is None else begun.pieces.cost
+
+    @property
+    def spare(self) -> int:
+        """Bytes of a crash, which go first where there is no room."""
+        return 0 if self.crash is None else self.crash.cost
 
     def remove_oldest(self) -> None:
         """Of the whole ones and those that have begun to come, the one that was touched first."""

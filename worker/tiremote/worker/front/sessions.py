@@ -13,6 +13,7 @@ from tiremote.protocol.receipts import ArrayHolding, UnitHolding
 from tiremote.protocol.results import EngineInfo
 from tiremote.protocol.values import Ref
 from tiremote.worker.front.copies import HostCopy
+from tiremote.worker.front.crash import Crash
 from tiremote.worker.front.history import UnitHistory
 from tiremote.worker.front.noted import NotedDict
 from tiremote.worker.front.output import Output
@@ -169,6 +170,8 @@ class Engine:
     restored: bool = False
     #: What of them is still to be sent; something is among the chores then.
     refills: deque[Refilling] = field(default_factory=deque)
+    #: What launched kernels on it last and has ended, for people.
+    launched: str | None = None
     #: Why the engine is about to go, where the front knows.
     fate: str | None = None
     kill_at: float | None = None
@@ -246,6 +249,9 @@ class Session:
     put_back: dict[Ref, HostCopy] = field(default_factory=dict)
     welcomes: list[tuple[Route, Hello, Seat, bool]] = field(default_factory=list)
     mourning: list[Mourning] = field(default_factory=list)
+    crash: Crash | None = None
+    #: Jobs that wait for its explanation, with an engine of their own.
+    explaining: list[Job] = field(default_factory=list)
     #: What the last engine died at while it was brought to where the one before was.
     suspect: Chore | None = None
     #: Engines in a row that died before everything was there again.
@@ -255,6 +261,8 @@ class Session:
     failed_starts: int = 0
     #: Work waits because its clients do not take the answers they have.
     unread: bool = False
+    #: Its engine is to say where Python was when a signal ends it.
+    last_words: bool = False
     #: It may not be what is on disk of it.
     unsaved: bool = True
 
@@ -269,7 +277,7 @@ class Session:
 
     def is_awaited(self) -> bool:
         """Whether somebody waits for an answer of its engine."""
-        return bool(self.running() or self.queue or self.welcomes or self.mourning)
+        return bool(self.running() or self.queue or self.welcomes or self.mourning or self.explaining)
 
     def holdings(self) -> dict[str, ArrayHolding]:
         """Everything that is kept under a handle, also what is to be put back first."""

@@ -11,6 +11,7 @@ from tiremote.protocol.packing import unpack
 from tiremote.protocol.results import Limits, SnapshotResult
 from tiremote.protocol.values import Handle
 from tiremote.worker.front.copies import CopyStore, HostCopy
+from tiremote.worker.front.handles_in import handles_in
 from tiremote.worker.front.losses import name_of
 from tiremote.worker.front.pool import EnginePool
 from tiremote.worker.front.sessions import Job, Session, Snapping
@@ -124,16 +125,7 @@ class Snapshots:
 
 def _handles(request: EngineRequest) -> Iterator[Handle]:
     """Those of a run's arguments, however deep, and of what is written to."""
-    waiting: list[Any] = []
     if isinstance(request, Run):
-        waiting = [request.args, request.kwargs]
+        yield from handles_in(request.args, request.kwargs)
     elif isinstance(request, Put | Alloc):
-        waiting = [request.target]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, Handle):
-            yield value
-        elif isinstance(value, list | tuple):
-            waiting.extend(value)
-        elif isinstance(value, dict):
-            waiting.extend(value.values())
+        yield from handles_in(request.target)
