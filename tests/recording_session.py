@@ -6,9 +6,9 @@ import ast
 from typing import Any
 
 from tiremote.client import Facade
-from tiremote.protocol.errors import CompileError, UnknownName
-from tiremote.protocol.receipts import Definition, Description, Receipt, UnitHolding
-from tiremote.protocol.results import CleanupResult, EngineInfo, HelloResult, Limits, WorkerStatus
+from tiremote.protocol.errors import AsOf, CompileError, UnknownName
+from tiremote.protocol.receipts import ArrayHolding, Definition, Description, Receipt, UnitHolding
+from tiremote.protocol.results import CleanupResult, EngineInfo, HelloResult, Limits, SnapshotResult, WorkerStatus
 
 ENGINE = EngineInfo(runtime="taichi", version="1.7.4", arch="cpu", device="a device")
 
@@ -32,6 +32,10 @@ class RecordingSession:
         self.calls: list[tuple[str, str, tuple[Any, ...]]] = []
         self.failures: dict[str, BaseException] = {}
         self.call_failures: dict[str, BaseException] = {}
+        #: What is kept under handles, what `snapshot` was given, and what arrays were put back.
+        self.arrays: tuple[ArrayHolding, ...] = ()
+        self.snapshots: list[dict[str, Any]] = []
+        self.as_of: tuple[AsOf, ...] = ()
         self.closed = False
         #: What `reopened` was given, which makes this session anew in place.
         self.reopenings: list[dict[str, Any]] = []
@@ -97,7 +101,18 @@ class RecordingSession:
             UnitHolding(unit=unit, version=self._versions[unit], definitions=self._definitions(unit))
             for unit in self.sources
         )
-        return Description(session="s1", generation=1, units=units)
+        return Description(session="s1", generation=1, units=units, arrays=self.arrays, as_of=self.as_of)
+
+    def snapshot(self, *, every_seconds: float | None = None, every_runs: int | None = None) -> SnapshotResult:
+        asked = {"every_seconds": every_seconds, "every_runs": every_runs}
+        self.snapshots.append({name: value for name, value in asked.items() if value is not None})
+        return SnapshotResult(
+            copied=("x",),
+            skipped={"sim.cells": "it is sparse"},
+            nbytes=40,
+            every_seconds=every_seconds or 0.0,
+            every_runs=every_runs or 0,
+        )
 
     def status(self) -> WorkerStatus:
         return WorkerStatus(

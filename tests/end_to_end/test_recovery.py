@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from real_worker import RawSession, RealWorker
+from tiremote.client import connect
 from tiremote.protocol.errors import (
     CompileError,
     DeadlineExceeded,
@@ -415,6 +416,23 @@ def test_a_snapshot_by_itself_bounds_what_is_lost(small: RawSession) -> None:
     first, *others = small.fetch(X).tolist()
     assert 21 - 2 - Settings().window <= first <= 21
     assert others == [first] * 2
+
+
+def test_a_session_that_is_opened_with_a_snapshot_interval_has_it(copying_worker: RealWorker, arch: str) -> None:
+    """What a kernel did is there after a crash, `describe` tells from when it is, and a put is news again."""
+    with connect(copying_worker.address, arch=arch, snapshot_every=0.001, on_output=None) as gpu:
+        gpu.compile_and_load(SMALL, "sim")
+        gpu["sim"].bump()
+        # That long ago the run has ended when the next request comes.
+        assert gpu["sim"].x.summary().maximum == 1
+        with pytest.raises(EngineCrashed) as caught:
+            gpu["sim"].die(int(signal.SIGKILL))
+        (as_of,) = caught.value.as_of
+        assert (as_of.name, as_of.target, as_of.op, as_of.request) == ("sim.x", "sim.x", "snapshot", None)
+        assert gpu.describe().as_of == caught.value.as_of
+        assert gpu["sim"].x.to_numpy().tolist() == [1, 1, 1]
+        gpu["sim"].x.from_numpy(np.int32([4, 5, 6]))
+        assert gpu.describe().as_of == ()
 
 
 def test_a_unit_that_cannot_be_loaded_again_is_lost_with_its_arrays(small: RawSession, tmp_path: Path) -> None:

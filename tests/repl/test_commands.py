@@ -10,7 +10,9 @@ import pytest
 from recording_session import RecordingSession
 from tiremote.client import RemoteArray, RemoteField
 from tiremote.client.releases import Releases
-from tiremote.protocol.results import SessionStatus, SnapshotResult
+from tiremote.protocol.errors import AsOf
+from tiremote.protocol.receipts import ArrayHolding
+from tiremote.protocol.results import SessionStatus
 from tiremote.protocol.values import Handle, Name
 from tiremote.repl.cells import Cell, read_command
 from tiremote.repl.commands import ABOUT, CommandError, Commands, Quit, read_slice
@@ -129,28 +131,6 @@ def test_cleanup_of_everything_has_to_be_said(prompt: Prompt) -> None:
     assert "a" not in prompt.evaluator.names.values
 
 
-@pytest.mark.parametrize(("typed", "every"), [(":snapshot", None), (":snapshot 2.5", 2.5), (":snapshot 0", 0.0)])
-def test_snapshot_copies_now_and_from_now_on_by_itself(
-    prompt: Prompt, monkeypatch: pytest.MonkeyPatch, typed: str, every: float | None
-) -> None:
-    """:snapshot says what was copied; a number has the worker do it by itself."""
-    asked: list[float | None] = []
-
-    def snapshot(*, every_seconds: float | None) -> SnapshotResult:
-        asked.append(every_seconds)
-        return SnapshotResult(copied=("f.f",), nbytes=16, every_seconds=every_seconds or 0.0)
-
-    monkeypatch.setattr(prompt.gpu, "snapshot", snapshot, raising=False)
-    assert prompt.run(typed).startswith("1 copied, 16 bytes: f.f")
-    assert asked == [every]
-
-
-def test_snapshot_takes_seconds_alone(prompt: Prompt) -> None:
-    """What is no number is refused with an example."""
-    with pytest.raises(CommandError, match="no number of seconds: :snapshot 10"):
-        prompt.run(":snapshot often")
-
-
 def test_explain_shows_what_the_session_says(prompt: Prompt) -> None:
     """:explain is gpu.explain_crash()."""
     assert prompt.run(":explain").strip() == "an explanation"
@@ -247,3 +227,48 @@ def test_compare_says_what_it_takes(prompt: Prompt, typed: str, words: str) -> N
     with pytest.raises(CommandError, match=words):
         prompt.run(typed)
     assert prompt.gpu.comparisons == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "asked", "told"),
+    [
+        (":snapshot", {}, []),
+        (":snapshot 2.5", {"every_seconds": 2.5}, ["  from now on by itself after every 2.5 s"]),
+        (":snapshot every 5 min", {"every_seconds": 300.0}, ["  from now on by itself after every 300 s"]),
+        (":snapshot every 100 runs", {"every_runs": 100}, ["  from now on by itself after every 100 requests"]),
+        (":snapshot 0", {"every_seconds": 0.0}, []),
+        (":snapshot off", {"every_seconds": 0.0, "every_runs": 0}, []),
+    ],
+)
+def test_a_snapshot_is_made_and_planned(prompt: Prompt, typed: str, asked: dict[str, Any], told: list[str]) -> None:
+    """What was copied, what not and why, and when that is done again."""
+    assert prompt.run(typed).split("\n") == ["1 copied, 40 bytes: x", "  not sim.cells: it is sparse", *told]
+    assert prompt.gpu.snapshots == [asked]
+
+
+@pytest.mark.parametrize(
+    "rest", ["now", "every", "every 60", "-1", "nan", "every 1.5 runs", "every x s", "every 3 days"]
+)
+def test_a_plan_that_is_none_is_refused_with_those_that_are(prompt: Prompt, rest: str) -> None:
+    """Nothing is copied then."""
+    with pytest.raises(CommandError, match="a number of seconds, every 5 min, every 100 runs, or off"):
+        prompt.run(f":snapshot {rest}")
+    assert prompt.gpu.snapshots == []
+
+
+def test_arrays_that_were_put_back_say_from_when_they_are(prompt: Prompt) -> None:
+    """Those under a handle and those of a unit; while there are none, there is no column for it."""
+    meta = {"dtype": "f32", "shape": (4,)}
+    names = prompt.evaluator.names
+    handle = Handle(kind="ndarray", id="s.1.1")
+    prompt.gpu.arrays = (ArrayHolding(handle=handle),)
+    names.values["x"] = RemoteArray(FakeExchange(), handle, "ndarray", meta)  # type: ignore[arg-type]
+    names.values["f"] = RemoteField(None, Name(unit="u", name="f"), "field", meta)  # type: ignore[arg-type]
+    assert "put back" not in prompt.run(":arrays")
+    prompt.gpu.as_of = (
+        AsOf(name="x", target="s.1.1", request=1, op="put", seconds=2.0),
+        AsOf(name="u.f", target="u.f", request=None, op="snapshot", seconds=90.0),
+    )
+    _, f, x = prompt.run(":arrays").split("\n")
+    assert f.endswith("as of 1 min 30 s before (snapshot)")
+    assert x.endswith("as of 2.00 s before (put)")

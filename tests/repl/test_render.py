@@ -8,6 +8,7 @@ import pytest
 
 from recording_session import RecordingSession
 from tiremote.protocol.errors import (
+    AsOf,
     CompileError,
     EngineCrashed,
     Interrupted,
@@ -74,9 +75,38 @@ def test_an_endless_recursion_is_cut() -> None:
 
 
 def test_an_engine_lost_tells_what_is_there_again_and_what_is_not() -> None:
-    """After a crash the user reads which units were reloaded and which arrays are lost."""
-    error = EngineCrashed("the engine died", signal="SIGSEGV", restored=("k",), lost=("x",))
-    assert error_text(error) == "EngineCrashed: the engine died; reloaded: k; lost: x"
+    """After a crash the user reads which units were reloaded, from when each array's contents are, and what is lost."""
+    error = EngineCrashed(
+        "the engine died",
+        signal="SIGSEGV",
+        restored=("k", "far"),
+        as_of=(
+            AsOf(name="y", target="s.1.1", request=3, op="put", seconds=3.25),
+            AsOf(name="w", target="s.1.2", request=4, op="put", seconds=3.2504),
+            AsOf(name="z", target="k.z", request=None, op="snapshot", seconds=61.0),
+        ),
+        coming=("far", "z"),
+        lost=("x",),
+    )
+    assert error_text(error).split("\n") == [
+        "EngineCrashed: the engine died",
+        "  loaded again: k",
+        "  put back as of 3.25 s before (put): y, w",
+        "  still on their way: far, z",
+        "  lost: x",
+    ]
+
+
+def test_of_many_arrays_only_some_are_named() -> None:
+    """The rest is counted, and of many moments only the last ones have lines of their own."""
+    many = tuple(
+        AsOf(name=f"y{number}", target=f"s.1.{number}", request=number, op="put", seconds=10.0 + number)
+        for number in range(9)
+    )
+    *_, sixth, earlier = error_text(EngineCrashed("the engine died", as_of=many)).split("\n")
+    assert (sixth, earlier) == ("  put back as of 15 s before (put): y5", "  put back as of earlier: y6, y7, y8")
+    error = EngineCrashed("the engine died", lost=tuple(f"x{number}" for number in range(30)))
+    assert error_text(error).endswith("x10, x11 and 18 more")
 
 
 def test_ctrl_c_tells_what_was_stopped_on_the_worker() -> None:
@@ -84,7 +114,7 @@ def test_ctrl_c_tells_what_was_stopped_on_the_worker() -> None:
     interrupt = KeyboardInterrupt()
     assert error_text(interrupt) == "Interrupted"
     interrupt.__cause__ = Interrupted("k was interrupted", lost=("x",))
-    assert error_text(interrupt) == "Interrupted: k was interrupted; lost: x"
+    assert error_text(interrupt) == "Interrupted: k was interrupted\n  lost: x"
 
 
 @pytest.mark.parametrize("error", [WorkerUnreachable("nothing is heard"), UnknownName("no session", name="token")])

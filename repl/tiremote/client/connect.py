@@ -33,6 +33,7 @@ def connect(
     timeout: float = 10.0,
     liveness: float = 15.0,
     lease: float | None = None,
+    snapshot_every: float | None = None,
     token: str | None = None,
     key: str | os.PathLike[str] | None = None,
     server_key: str | os.PathLike[str] | None = None,
@@ -46,7 +47,8 @@ def connect(
     client that uses the name and is kept when this one leaves; without a name it is private and ends with it.
     ``token`` (of `Session.detach`) rejoins one. ``arch``, ``default_fp`` and ``default_ip`` (such as ``"f32"``),
     ``debug``, ``random_seed`` and further ``options`` are Taichi's and count where the session is made.
-    ``lease`` is the seconds that it outlives its last client.
+    ``lease`` is the seconds that it outlives its last client. ``snapshot_every``: so often, in seconds, the worker
+    copies its arrays by itself, to put them back when an engine is lost (`Session.snapshot`).
 
     ``timeout``: seconds to wait for the worker's first sign of life; ``liveness``: seconds of silence after which
     what is waited for fails. Neither limits how long work may take. ``key`` (the path of a ``.key_secret`` file, by
@@ -80,6 +82,7 @@ def connect(
         hello=hello,
         arch=arch,
         runtime=runtime,
+        snapshot_every=snapshot_every,
     )
     return opening.open()
 
@@ -96,6 +99,7 @@ class Opening:
     hello: Hello
     arch: str | None
     runtime: str | None
+    snapshot_every: float | None = None
 
     def with_options(self, options: Mapping[str, Any]) -> Opening:
         """The same for a new session whose options of Taichi differ."""
@@ -121,7 +125,14 @@ class Opening:
             raise
         if worker is not None:
             worker.when_it_ends(exchange.lost)
-        return Session(exchange, hello, private=self.hello.session is None, worker=worker, opening=self)
+        session = Session(exchange, hello, private=self.hello.session is None, worker=worker, opening=self)
+        if self.snapshot_every is not None:
+            try:
+                session.snapshot(every_seconds=self.snapshot_every)
+            except BaseException:
+                session.close()
+                raise
+        return session
 
 
 def check_address(url: str) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 from tiremote.client import RequestFuture, Session
 from tiremote.protocol.results import RequestLine, RequestsResult
+from tiremote.repl.durations import duration
 from tiremote.repl.render import table
-from tiremote.repl.status_text import duration
 
 #: Seconds of one wait: on Windows Ctrl-C breaks none that has no limit.
 _LOOK_AROUND = 0.2

@@ -17,9 +17,12 @@ from tiremote.protocol.receipts import ArrayHolding, UnitHolding
 from tiremote.repl.cells import Command
 from tiremote.repl.collecting import Collecting, NotCollected, requests_text
 from tiremote.repl.comparing import read_comparison
+from tiremote.repl.durations import duration
 from tiremote.repl.evaluate import Evaluator
+from tiremote.repl.losses import as_of_text
 from tiremote.repl.render import is_lost, kind_of, preview, size_text, table
-from tiremote.repl.status_text import duration, status_text
+from tiremote.repl.snapshotting import read_plan
+from tiremote.repl.status_text import status_text
 
 HELP = """\
 Type Taichi and Python; an empty line ends a block:
@@ -44,7 +47,13 @@ value).
 ABOUT = {
     "help": ("[COMMAND]", "this text, or more about a command", ""),
     "kernels": ("", "what is loaded, with signatures and versions", ""),
-    "arrays": ("", "arrays and fields by name", "One that its engine took along is marked as lost."),
+    "arrays": (
+        "",
+        "arrays and fields by name",
+        """\
+One that its engine took along is marked as lost. One that was put back then
+says from when its contents were, before the loss, until it is filled anew.""",
+    ),
     "fetch": (
         "NAME [SLICE] [FILE]",
         "numbers of an array, shown or saved",
@@ -65,12 +74,15 @@ Tells how far the results differ and how long each takes. Both run on copies:
 arrays, fields and what is loaded stay as they are.""",
     ),
     "snapshot": (
-        "[SECONDS]",
+        "[SECONDS|off]",
         "copies arrays, to be there after a crash",
         """\
-:snapshot     now
-:snapshot 10  now, and by itself from now on before what runs 10 s later
-:snapshot 0   now, and not by itself any more""",
+:snapshot                 now
+:snapshot 10              now, and from now on by itself 10 s later, if anything ran
+:snapshot every 5 min     likewise
+:snapshot every 100 runs  likewise, after so many
+:snapshot off             now, and not by itself any more
+When an engine is lost, arrays hold again what was last copied, put or fetched.""",
     ),
     "cleanup": ("NAME|all", "drops a kernel, an array, or everything", "Its memory on the worker comes back."),
     "status": ("", "the worker and this session", ""),
@@ -169,9 +181,12 @@ class Commands:
         self._show(table(rows) if len(rows) > 1 else "No kernel is loaded: type one.")
 
     def _arrays(self) -> None:
-        rows = [("name", "kind", "dtype", "shape", "size", "place", "made by", "last used")]
+        rows: list[tuple[str, ...]] = [
+            ("name", "kind", "dtype", "shape", "size", "place", "made by", "last used", "put back")
+        ]
         named = set()
         description = self._gpu.describe()
+        back = {one.target: as_of_text(one) for one in description.as_of}
         held = description.arrays
         ids = {holding.handle.id for holding in held}
         use = {holding.handle.id: _use(holding) for holding in held}
@@ -185,7 +200,8 @@ class Commands:
             named.add(place)
             shape = str(array.shape) + (f" of {array.element_shape}" if array.element_shape else "")
             row = (name, kind_of(array), name_of(array.dtype), shape, size_text(array.nbytes), place)
-            rows.append((*row, *(use.get(place) or units.get(place.partition(".")[0], ("", "")))))
+            used = use.get(place) or units.get(place.partition(".")[0], ("", ""))
+            rows.append((*row, *used, back.get(place, "")))
         for holding in held:
             if holding.handle.id not in named:
                 meta = holding.handle.meta
@@ -193,7 +209,9 @@ class Commands:
                 label = f"({holding.label})" if holding.label else "(no name here)"
                 size = size_text(holding.nbytes)
                 row = (label, holding.handle.kind, str(meta.get("dtype", "")), shape, size, holding.handle.id)
-                rows.append((*row, *use[holding.handle.id]))
+                rows.append((*row, *use[holding.handle.id], back.get(holding.handle.id, "")))
+        if not any(row[-1] for row in rows[1:]):
+            rows = [row[:-1] for row in rows]
         self._show(table(rows) if len(rows) > 1 else "There is no array: x = ti.ndarray(ti.f32, shape=10) makes one.")
 
     def _fetch(self, rest: str) -> None:
@@ -227,12 +245,12 @@ class Commands:
             raise CommandError(str(error)) from None
         self._show(str(asked.run(self._gpu)))
 
-    def _snapshot(self, every: str) -> None:
+    def _snapshot(self, rest: str) -> None:
         try:
-            seconds = float(every) if every else None
-        except ValueError:
-            raise CommandError(f"{every!r} is no number of seconds: :snapshot 10") from None
-        self._show(self._evaluator.names.named(str(self._gpu.snapshot(every_seconds=seconds))))
+            plan = read_plan(rest)
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+        self._show(self._evaluator.names.named(str(self._gpu.snapshot(**plan))))
 
     def _cleanup(self, name: str) -> None:
         names = self._evaluator.names

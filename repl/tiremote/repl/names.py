@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 import types
 from collections.abc import Callable
 from contextlib import suppress
@@ -156,12 +157,12 @@ class Names:
         return [(name, self.values[name]) for name in shown if isinstance(self.values[name], RemoteArray)]
 
     def named(self, text: str) -> str:
-        """``text`` with the names at the prompt in place of the handles that the worker speaks of."""
+        """``text`` with the names at the prompt in place of those that the worker speaks of."""
         for name, array in self.arrays():
-            # A unit's own is known to the worker by name, and would be asked for.
-            if self.remote_unit(name) is None:
-                with suppress(TiremoteError):
-                    text = text.replace(array.handle.id, name)
+            with suppress(TiremoteError):
+                # Not the handle of a unit's own, which would be asked for.
+                place = rf"(?<![\w.]){re.escape(array.place)}(?![\w])"
+                text = re.sub(place, lambda _, name=name: name, text)  # type: ignore[misc]
         return text
 
     def _current(self, table: dict[str, _Recorded], name: str) -> Any:

@@ -14,9 +14,10 @@ import numpy as np
 from tiremote.client import RemoteArray, RemoteField
 from tiremote.client.watch import WatchedFile, place_text
 from tiremote.protocol.dtypes import name_of
-from tiremote.protocol.errors import SourceFrame, TiremoteError, UnknownName, WorkerUnreachable
+from tiremote.protocol.errors import EngineError, SourceFrame, TiremoteError, UnknownName, WorkerUnreachable
 from tiremote.protocol.values import Handle
 from tiremote.repl.evaluate import FILE_PREFIX
+from tiremote.repl.losses import loss_lines
 
 _RED, _BOLD, _PLAIN = "\x1b[31m", "\x1b[1m", "\x1b[0m"
 #: Of an endless recursion this many frames are shown at either end.
@@ -70,11 +71,12 @@ def located_text(error: BaseException, style: Style = PLAIN, files: Sequence[Wat
     if isinstance(error, KeyboardInterrupt):
         return _interrupt_text(error, style)
     if isinstance(error, TiremoteError):
-        message = (error.message if getattr(error, "frames", None) else str(error)) or "no reason was given"
+        whole = not (getattr(error, "frames", None) or isinstance(error, EngineError))
+        message = (str(error) if whole else error.message) or "no reason was given"
         head = f"{type(error).__name__}: {message}"
     else:
         head = "".join(traceback.TracebackException.from_exception(error, limit=0).format_exception_only()).strip()
-    lines = [style.error(head)]
+    lines = [style.error(head), *(loss_lines(error) if isinstance(error, EngineError) else ())]
     for frame in _shortened(_own_frames(error.__traceback__) + list(getattr(error, "frames", ()))):
         lines += _place(frame, style, files)
     return "\n".join(lines)
@@ -138,10 +140,9 @@ def _syntax_text(error: SyntaxError, style: Style) -> str:
 
 def _interrupt_text(error: KeyboardInterrupt, style: Style) -> str:
     cause = error.__cause__
-    text = "Interrupted"
-    if isinstance(cause, TiremoteError):
-        text += f": {cause}"
-    return style.error(text)
+    if isinstance(cause, EngineError):
+        return "\n".join([style.error(f"Interrupted: {cause.message}"), *loss_lines(cause)])
+    return style.error(f"Interrupted: {cause}" if isinstance(cause, TiremoteError) else "Interrupted")
 
 
 def wrapped(text: str, width: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tiremote.protocol.results import EngineInfo, Running, SessionLine, SessionStatus, WorkerStatus
+from tiremote.repl.durations import duration
 from tiremote.repl.render import size_text, table
 
 
@@ -42,18 +43,6 @@ def engine_text(engine: EngineInfo | None) -> str:
     if engine is None:
         return "none has started yet"
     return f"{engine.runtime} {engine.version} on {engine.arch} ({engine.device})"
-
-
-def duration(seconds: float) -> str:
-    """``0.41 s``, ``12 s``, ``3 min 20 s``, ``5 h 2 min``."""
-    if seconds < 10:
-        return f"{seconds:.2f} s"
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = int(seconds // 60)
-    if minutes < 60:
-        return f"{minutes} min {int(seconds % 60)} s"
-    return f"{minutes // 60} h {minutes % 60} min"
 
 
 def _session_rows(session: SessionStatus) -> list[tuple[str, str]]:
