@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tiremote.protocol.errors import TiremoteError
-from tiremote.protocol.messages import Alloc, Compile, EngineRequest, Fetch, Put, Run
+from tiremote.protocol.messages import Alloc, Cleanup, Compile, EngineRequest, Fetch, Put, Run
 from tiremote.protocol.packing import pack, unpack
 from tiremote.protocol.receipts import ArrayHolding
 from tiremote.protocol.results import Limits
@@ -46,6 +46,10 @@ class Engines:
             snapshot_bytes=1 << 30,
             send_copies=self._take,
         )
+
+    def close(self) -> None:
+        """An engine takes its units along; here they are in a process that goes on."""
+        self.service.serve(Cleanup(id="close", everything=True))
 
     def _take(self, moved: Any, buffers: Any) -> None:
         for one, data in zip(moved, buffers, strict=True):
@@ -114,6 +118,7 @@ class Engines:
         """The engine is another now, with what was kept."""
         stock, self.holdings, self.failed = self.holdings, {}, {}
         self.store.engine_lost(SESSION)
+        self.close()
         self._open()
         for unit, source in self.units.items():
             self.service.load(unit, 1, source)

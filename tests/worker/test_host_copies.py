@@ -71,9 +71,7 @@ ARRAYS = [
 def engines(runtime: TaichiRuntime) -> Iterator[Engines]:
     engines = Engines(runtime)
     yield engines
-    # The fields of every engine are in this one process.
-    engines.service = None  # type: ignore[assignment]
-    runtime.collect()
+    engines.close()
 
 
 def numbers(like: np.ndarray, start: int = 1) -> np.ndarray:
@@ -434,6 +432,7 @@ def test_a_snapshot_takes_the_small_ones_first(runtime: TaichiRuntime) -> None:
         assert sent == kept
         assert all("--copies" in reason for reason in skipped.values())
         assert len(skipped) + len(kept) == 3
+        service.serve(Cleanup(id=2, everything=True))
 
 
 def test_the_arrays_of_a_unit_are_told_by_the_ways_that_lead_to_them(kinds: Engines) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -50,6 +50,8 @@ class KernelLoader:
         self._units: dict[str, LoadedUnit] = {}
         self._versions: dict[str, int] = {}
         self._loads = 0
+        #: Called before any name may come to lead to another thing, which a load of the same text does not do.
+        self.before_change: Callable[[], None] = lambda: None
 
     @property
     def runtime(self) -> TaichiRuntime:
@@ -170,6 +172,7 @@ class KernelLoader:
         order = build_order({unit: text or self._units[unit].source for unit, text in texts.items()})
         with self._begin() as transaction:
             if any(texts.values()) or tuple(self._units)[-len(order) :] != order:
+                self.before_change()
                 transaction.load({unit: texts[unit] for unit in order}, keep=keep)
         made = receipts(transaction, list(texts), self._units)
         dropped = sum(each.dropped_bytes(self._runtime) for each in transaction.built)

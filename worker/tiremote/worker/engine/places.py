@@ -103,7 +103,7 @@ def reach(namespace: Mapping[str, Any], path: str, runtime: TaichiRuntime) -> An
         raise UnknownName(f"{path!r} leads to nothing now ({type(error).__name__}: {error})", name=path) from None
 
 
-@functools.lru_cache(4096)
+@functools.lru_cache(16_384)
 def _parsed(path: str) -> ast.expr:
     return ast.parse(path, mode="eval").body
 

@@ -160,19 +160,19 @@ class Service:
         return self._load(request.source, request.unit, None, keep=request.keep)
 
     def _load(self, source: str, unit: str | None, version: int | None, *, keep: bool) -> Receipt:
-        started, before = self._clock(), self._whereabouts.before_load()
+        started = self._clock()
         receipt = self._loader.compile_and_load(source, unit, version=version, keep=keep)
         self.compile_seconds = self._clock() - started
-        self._reset += self._whereabouts.after_load(before)
+        self._reset += self._whereabouts.after_load()
         self._reports.loaded({receipt.unit: source}, self._request.id if self._request else None, receipt)
         return receipt
 
     def _compile_all(self, request: CompileAll) -> CompileAllResult:
         sources = {each.unit: each.source for each in request.units}
-        started, before = self._clock(), self._whereabouts.before_load()
+        started = self._clock()
         receipts = self._loader.compile_and_load_all(sources, keep=request.keep)
         self.compile_seconds = self._clock() - started
-        self._reset += self._whereabouts.after_load(before)
+        self._reset += self._whereabouts.after_load()
         self._reports.loaded(sources, request.id, *receipts.values())
         return CompileAllResult(receipts=tuple(receipts.values()))
 

@@ -34,9 +34,13 @@ class UnitReports:
             # With who loaded it before: this request only brought another unit that it uses.
             known = self._told.get(rebuilt.unit)
             self._report(rebuilt, len(rebuilt.source.text.encode()), known.loaded_by if known else None)
+            self._find_arrays(rebuilt.unit)
         # Also those that are unchanged, and in the order in which they were built: they are the newest now.
+        unchanged = {receipt.unit for receipt in receipts if receipt.unchanged}
         for unit in [unit for unit in self._loader if unit in sources]:
             self._report(self._loader.loaded(unit), len(sources[unit].encode()), request)
+            if unit not in unchanged:
+                self._find_arrays(unit)
 
     def _report(self, loaded: LoadedUnit, source_bytes: int, loaded_by: RequestId | None) -> None:
         holding = UnitHolding(
@@ -48,7 +52,6 @@ class UnitReports:
         )
         self._told[loaded.unit] = holding
         self.units.append(holding)
-        self._find_arrays(loaded.unit)
 
     def find_arrays(self) -> None:
         """Objects may have made fields of their own since the units were loaded."""

@@ -32,6 +32,9 @@ class Whereabouts:
         self._found: dict[int, Name] = {}
         #: Names that the front was told.
         self._told: set[Name] = set()
+        #: What those led to before the load that is under way changed anything.
+        self._before: dict[Name, weakref.ref[Any]] | None = None
+        loader.before_change = self._before_change
 
     def place_of(self, value: Any, called: Ref | None = None) -> Name | None:
         """The name in a unit's text of an array, a gradient or an object, None where none leads to it.
@@ -114,17 +117,15 @@ class Whereabouts:
 
     # ------------------------------------------------------------ loads
 
-    def before_load(self) -> dict[Name, weakref.ref[Any]]:
-        """What the names that the front knows lead to, for `after_load`."""
-        found = {}
-        for name in self._told:
-            value = self._at(name)
-            if value is not None:
-                found[name] = weakref.ref(value)
-        return found
+    def _before_change(self) -> None:
+        """Notes what the names that the front knows lead to."""
+        self._before = {name: weakref.ref(value) for name in self._told if (value := self._at(name)) is not None}
 
-    def after_load(self, before: dict[Name, weakref.ref[Any]]) -> list[Name]:
+    def after_load(self) -> list[Name]:
         """Brings handles in step; the names that the front knows and that lead to another thing now, or to none."""
+        before, self._before = self._before, None
+        if before is None:
+            return []
         self.settle_all()
         gone = []
         for name in list(self._told):
