@@ -14,11 +14,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak lint format wheel-check clean FORCE
+.PHONY: help demo test features soak lint format wheel-check clean FORCE
 
 help:
 	@echo "make demo         a local worker, the quick start and its hot reload, with timings"
 	@echo "make test         every test but the slow ones (TIREMOTE_TEST_ARCH=cuda, PYTEST_ARGS='-x -k fetch')"
+	@echo "make features     the feature table in README.md, written anew from what its tests find"
 	@echo "make soak         random faults against a model, for SECONDS=$(SECONDS), of SEED=... or a new one"
 	@echo "make lint         ruff, mypy and the import rules"
 	@echo "make format       let ruff rewrite what it can"
@@ -31,6 +32,12 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	@"$(BIN)/python" -m pytest -m "not slow and not soak" $(PYTEST_ARGS)
+
+# A test that fails is a cross in the table, and a failure of `make`.
+features: export TIREMOTE_FEATURES = .features.json
+features: $(STAMP)
+	@"$(BIN)/python" -m pytest tests/features $(PYTEST_ARGS); status=$$?; \
+	PYTHONPATH=tests "$(BIN)/python" -m features.table "$$TIREMOTE_FEATURES" README.md && exit $$status
 
 soak: export TIREMOTE_SOAK_SECONDS = $(SECONDS)
 soak: export TIREMOTE_SOAK_SEED = $(SEED)

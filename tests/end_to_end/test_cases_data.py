@@ -145,45 +145,7 @@ def i64s(n: ti.types.ndarray(ti.i64)):
     unharmed()
 
 
-# ---------------------------------------------------------------- 18: scalars out of range
-
-
-BEYOND = {
-    "i8": (128, -129, 2**40),
-    "i16": (2**15, -(2**15) - 1),
-    "i32": (2**31, -(2**31) - 1, 2**40, 2**64, 2**200, 1.0, 1.5, float("nan"), np.float32(2), "1", None, 1j),
-    "i64": (2**63, -(2**63) - 1, 2**64, 1e3),
-    "u8": (256, 300, -1),
-    "u16": (2**16, -1),
-    "u32": (2**32, -1),
-    "u64": (2**64, -1),
-    "f16": (65520.0, -1e5, 70000),
-    "f32": (1e40, -1e40, 2**128, 10**400, "1.0", None, [1.0]),
-    "f64": (10**400, -(10**400), "1.0", None),
-    "u1": (2, -1, 0.0),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("dtype", BEYOND)
-def test_case_18_numbers_that_do_not_fit_are_refused_by_name(gpu: Session, unharmed: Check, dtype: str) -> None:
-    """2**40 into i32, 300 into u8, 1e40 into f32, nan into i32: never another number, always the parameter's name."""
-    gpu.compile_and_load(
-        f"@ti.kernel\ndef f(first: ti.i32, number: ti.{dtype}) -> ti.{dtype}:\n    return number\n"
-        f"@ti.kernel\ndef pair(v: ti.types.vector(2, ti.{dtype})) -> ti.{dtype}:\n    return v[1]\n"
-    )
-    for value in BEYOND[dtype]:
-        for call in (lambda value=value: gpu[None].f(0, value), lambda value=value: gpu[None].f(0, number=value)):
-            # A complex number travels nowhere; everything else is refused for what it is.
-            with pytest.raises(UnsupportedType if isinstance(value, complex) else KernelArgumentError) as caught:
-                call()
-            if isinstance(caught.value, KernelArgumentError):
-                assert caught.value.parameter == "number"
-                assert "number" in caught.value.message
-    for value in BEYOND[dtype][:2]:
-        # What no integer of 64 bits holds does not get as far as the vector's type.
-        with pytest.raises((KernelArgumentError, UnsupportedType), match=r"'v'|argument 0"):
-            gpu[None].pair([1, value])
-    unharmed()
+# ---------------------------------------------------------------- 18: numbers out of range; arguments: tests/features
 
 
 def test_case_18_fills_and_elements_that_do_not_fit_are_refused(gpu: Session, unharmed: Check) -> None:
@@ -620,38 +582,6 @@ def test_case_24_wrong_values_for_a_part_change_nothing(gpu: Session, unharmed: 
     x[1:] = np.float32(3)
     assert x.to_numpy().tolist() == [[7, 8, 9, 10], [3] * 4, [3] * 4]
     unharmed()
-
-
-# ---------------------------------------------------------------- the zoo of scalars
-
-
-@pytest.mark.parametrize("dtype", [*(name for name in DTYPES if name != "bool"), "u1"])
-def test_scalars_are_exact_at_their_extremes(gpu: Session, dtype: str) -> None:
-    """Every scalar dtype as a parameter, a return value, a vector's element and a field's element: the same number."""
-    gpu.compile_and_load(
-        f"cell = ti.field(ti.{dtype}, ())\npair = ti.types.vector(2, ti.{dtype})\n"
-        f"@ti.kernel\ndef same(x: ti.{dtype}) -> ti.{dtype}:\n    cell[None] = x\n    return x\n"
-        f"@ti.kernel\ndef second(v: pair) -> ti.{dtype}:\n    return v[1]\n"
-    )
-    kind = np.dtype(bool) if dtype == "u1" else DTYPES[dtype]
-    if kind.kind == "f":
-        info = np.finfo(kind)
-        values = [0.0, -0.0, 1.5, float(info.max), float(info.min), float(info.tiny), float("inf"), float("-inf")]
-    elif kind.kind == "b":
-        values = [True, False]
-    else:
-        ends = np.iinfo(kind)
-        values = [ends.min, ends.min + 1, 0, 1, ends.max - 1, ends.max]
-    unit = gpu[None]
-    for value in values:
-        came = unit.same(value)
-        assert came == value
-        assert np.signbit(came) == np.signbit(value)
-        assert unit.same(kind.type(value)) == value
-        assert unit.cell[None] == value
-        assert unit.second([value, value]) == value
-    if kind.kind == "f":
-        assert np.isnan(unit.same(float("nan")))
 
 
 # ---------------------------------------------------------------- fields by handle
