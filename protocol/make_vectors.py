@@ -203,7 +203,8 @@ SESSION_STATUS = SessionStatus(
     session="lab", state="busy", generation=1, clients=2, queued=1,
     running=Running(request=10, op="run", target="add_base", seconds=1.5, client="me@laptop"),
     units=1, unit_bytes=400, held_versions=1, arrays=1, array_bytes=40, copies_bytes=552, snode_trees=2,
-    engine_pid=4711, engine_memory=1 << 30, device_free=100 << 30, device_total=139 << 30, engine=ENGINE,
+    engine_pid=4711, engine_memory=1 << 30, device_free=100 << 30, device_total=139 << 30,
+    leaked=40 << 20, recycled=2, recycle="not possible: a thread runs: worker", engine=ENGINE,
 )  # fmt: skip
 
 REPLIES: list[tuple[str, Reply]] = [

@@ -22,7 +22,20 @@ from tiremote.worker.front.effects import Effect, Kill, Nudge, Send, Spawn, Stop
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.front.state.rows import Save, Saved
 from tiremote.worker.host_copy import Moved, Piece
-from tiremote.worker.link import Changes, Copied, Done, Load, Open, PutBack, Ready, Snap, UnitArrays, Work
+from tiremote.worker.link import (
+    Changes,
+    Copied,
+    Done,
+    Exit,
+    Load,
+    Move,
+    Open,
+    PutBack,
+    Ready,
+    Snap,
+    UnitArrays,
+    Work,
+)
 
 INFO = EngineInfo(runtime="taichi", version="1.7.4", arch="cpu", device="bench")
 
@@ -46,6 +59,8 @@ class FrontBench:
         self.disk = disk
         self.ready = ready
         self.begun: dict[int, int] = {}
+        #: Resident bytes of engines, by their pids, which are their numbers.
+        self.memory: dict[int, int] = {}
         self.withdrawn: list[int] = []
         #: The engine begins what it is to pass over in the moment in which it is told so.
         self.begins_at_once = False
@@ -63,6 +78,8 @@ class FrontBench:
         #: What came with each work, by its key.
         self.buffers: dict[int, tuple[Any, ...]] = {}
         self.loads: list[tuple[int, Load]] = []
+        self.moves: list[tuple[int, Move, tuple[Any, ...]]] = []
+        self.dismissed: list[int] = []
         self.put_backs: list[tuple[int, PutBack]] = []
         #: The bytes that came with each of `put_backs`.
         self.put_back_bytes: list[list[bytes]] = []
@@ -75,7 +92,7 @@ class FrontBench:
         return Front(
             self.settings,
             now=self.now,
-            memory_of=lambda _: None,
+            memory_of=self.memory.get,
             begun_by=lambda number: self.begun.get(number, 0),
             undelivered=lambda _: self.undelivered,
             pass_over=self._pass_over,
@@ -107,6 +124,7 @@ class FrontBench:
                 self.sent.append((route.identity, decode_reply(frames)))
             case Spawn(number):
                 self.spawned.append(number)
+                self.front.scheduler.pool.engines[number].pid = number
                 if self.ready:
                     self.front.on_engine(number, Ready(info=INFO), [], self.now)
             case ToEngine(number, Open() as opened):
@@ -124,6 +142,10 @@ class FrontBench:
                 self.put_back_bytes.append([bytes(one) for one in buffers])
             case ToEngine(number, Snap() as snap):
                 self.snaps.append((number, snap))
+            case ToEngine(number, Move() as move, buffers):
+                self.moves.append((number, move, buffers))
+            case ToEngine(number, Exit()):
+                self.dismissed.append(number)
             case Kill(number):
                 self.killed.append(number)
             case Nudge(number, key):

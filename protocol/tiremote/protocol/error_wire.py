@@ -12,9 +12,11 @@ def _tree(cls: type[TiremoteError]) -> list[type[TiremoteError]]:
     return [cls, *(found for child in cls.__subclasses__() for found in _tree(child))]
 
 
-#: Wire code to class. Private classes only share an implementation and never travel.
+#: Wire code to class. Private classes only share an implementation and never travel; others may be derived elsewhere.
 BY_CODE: Mapping[str, type[TiremoteError]] = {
-    cls.code: cls for cls in _tree(TiremoteError) if not cls.__name__.startswith("_")
+    cls.code: cls
+    for cls in _tree(TiremoteError)
+    if cls.__module__ == TiremoteError.__module__ and not cls.__name__.startswith("_")
 }
 
 

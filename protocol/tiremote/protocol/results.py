@@ -86,7 +86,9 @@ class SessionStatus:
     both. ``host_bytes`` of them are in NumPy arrays, and copies to be put back after a crash take ``copies_bytes``.
     ``held_versions`` counts replaced versions of units that somebody holds still. ``engine_memory`` is its process's
     resident memory, ``device_free`` and ``device_total`` are the GPU's, as of the last request; None where there is
-    none, or it cannot be asked.
+    none, or it cannot be asked. ``recycle`` says how it stands with replacing an engine that has leaked memory:
+    ``off``, ``due``, ``under way``, ``not possible: `` and why, None where there is nothing to say; ``leaked`` are the
+    bytes, ``recycled`` how often it was done.
     """
 
     session: str
@@ -108,6 +110,9 @@ class SessionStatus:
     engine_memory: int | None = None
     device_free: int | None = None
     device_total: int | None = None
+    leaked: int = 0
+    recycled: int = 0
+    recycle: str | None = None
     engine: EngineInfo | None = None
 
 

@@ -54,7 +54,17 @@ def _session_rows(session: SessionStatus) -> list[tuple[str, str]]:
         ("runs", f"{state}, {session.queued:,} queued"),
         ("holds", _holds_text(session)),
         ("memory", _memory_text(session)),
+        *_recycling_rows(session),
     ]
+
+
+def _recycling_rows(session: SessionStatus) -> list[tuple[str, str]]:
+    parts = []
+    if session.recycled:
+        parts.append(f"its engine was replaced {_count(session.recycled, 'time')} because of leaked memory")
+    if session.recycle is not None and session.recycle != "off":
+        parts.append(f"{session.recycle}, with {size_text(session.leaked)} leaked")
+    return [("recycled", "; ".join(parts))] if parts else []
 
 
 def _holds_text(session: SessionStatus) -> str:

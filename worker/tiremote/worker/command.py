@@ -18,10 +18,11 @@ import zmq
 from tiremote.protocol.errors import TiremoteError
 from tiremote.protocol.results import Limits
 from tiremote.worker.front.binding import Curve, bind, check_address, ipc_path, secure, start_authenticator
-from tiremote.worker.front.core import WORKER_VERSION, Front
+from tiremote.worker.front.core import Front
 from tiremote.worker.front.loop import Loop
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.front.state.store import Store
+from tiremote.worker.front.welcoming import WORKER_VERSION
 
 RUNTIMES = ("taichi",)
 
@@ -77,6 +78,13 @@ _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 10_000, 30_000
     callback=lambda _context, _option, value: None if value is None else _directory(value),
     help="Keep sessions in this directory: they are there again when the worker is started again.",
 )
+@click.option(
+    "--recycle",
+    default=Settings().recycle_bytes,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Bytes that an engine may leak before its session is moved to another while it rests; 0: never.",
+)
 @click.option("--until-eof", is_flag=True, help="End when standard input does: for a program that starts a worker.")
 @click.option("--log-level", default="warning", type=click.Choice(["debug", "info", "warning", "error"]))
 @click.version_option(WORKER_VERSION, prog_name="tiremote-worker")
@@ -96,6 +104,7 @@ def main(
     copies: int,
     snapshot_every: float,
     state: Path | None,
+    recycle: int,
     until_eof: bool,
     log_level: str,
 ) -> None:
@@ -114,6 +123,7 @@ def main(
         history=history,
         copies_bytes=copies,
         snapshot_seconds=snapshot_every,
+        recycle_bytes=recycle,
     )
     _take_descriptors()
     try:

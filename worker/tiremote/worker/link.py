@@ -15,7 +15,7 @@ import struct
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from tiremote.protocol.errors import ProtocolError
 from tiremote.protocol.packing import pack, unpack
@@ -95,6 +95,19 @@ class Snap:
 
     tag: ClassVar[str] = "snap"
     key: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Move:
+    """Front to engine: do one step of moving the session to another engine (`engine.moving`).
+
+    ``body`` is packed. Buffers that follow are what the other engine gave with the step before.
+    """
+
+    tag: ClassVar[str] = "move"
+    key: int
+    step: str
+    body: bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -201,10 +214,8 @@ class Copied:
     moved: tuple[Moved, ...]
 
 
-Message = Prepare | Open | Load | PutBack | Snap | Work | Exit | Ready | Done | Warned | Compiling | Copied
-_MESSAGES: dict[str, type[Any]] = {
-    cls.tag: cls for cls in (Prepare, Open, Load, PutBack, Snap, Work, Exit, Ready, Done, Warned, Compiling, Copied)
-}
+Message = Prepare | Open | Load | PutBack | Snap | Move | Work | Exit | Ready | Done | Warned | Compiling | Copied
+_MESSAGES: dict[str, type[Any]] = {cls.tag: cls for cls in get_args(Message)}
 _FIELDS = {cls: tuple(f.name for f in fields(cls)) for cls in _MESSAGES.values()}
 #: Messages whose fields are themselves dataclasses, and have to be made so again.
 _NESTED = (Open, PutBack, Ready, Copied)

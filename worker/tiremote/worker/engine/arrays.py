@@ -130,9 +130,7 @@ class Arrays:
         return meta
 
     def _check_memory(self, requested: int) -> None:
-        where, available = "host", self._available()
-        if self._driver is not None:
-            where, available = "device", self._driver.memory()[0]
+        where, available = self.available()
         if requested > available:
             raise OutOfMemory(
                 f"{requested:,} bytes were asked for, but only {available:,} of the {where}'s memory are free: "
@@ -140,6 +138,10 @@ class Arrays:
                 requested=requested,
                 available=available,
             )
+
+    def available(self) -> tuple[str, int]:
+        """Where arrays lie, and the bytes that are free there."""
+        return ("host", self._available()) if self._driver is None else ("device", self._driver.memory()[0])
 
     def device_memory(self) -> tuple[int, int] | None:
         """Free bytes of the GPU, and all that it has; None where it cannot be asked."""

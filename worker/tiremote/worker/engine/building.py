@@ -6,7 +6,7 @@ import contextlib
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -76,6 +76,14 @@ class Builder:
         self._owner = owner
         self._find = find
 
+    def stand_ins(self) -> list[Any]:
+        """The arrays that kernels are compiled for."""
+        return self._checker.stand_ins()
+
+    def compile_for(self, kernel: Any, arguments: Sequence[Any]) -> None:
+        """As `Checker.compile_for`."""
+        self._checker.compile_for(kernel, arguments)
+
     def build(self, source: Source, old: LoadedUnit | None, *, keep: bool) -> Built:
         """Executes the text, keeps the state of ``old``, compiles. Raises as a load does; nothing is changed then."""
         runtime = self._runtime
@@ -142,7 +150,8 @@ class Builder:
         ):
             warnings.simplefilter("default")
             compiled, trees = runtime.compiled_instances(), runtime.trees.count()
-            with runtime.split_root() if state is not None else contextlib.nullcontext():
+            splitting = runtime.split_root() if state is not None else contextlib.nullcontext()
+            with splitting, runtime.watch_outside() as outside:
                 exec(source.code, namespace)
             # It may have cleared its globals.
             keep_text_alive(namespace, source)
@@ -168,6 +177,7 @@ class Builder:
             initial=kept.initial,
             waiting=left_waiting(snapshot, runtime),
             calls={name: call for name, call in calls.items() if name.partition(".")[0] in own},
+            outside=tuple(outside),
         )
         told = [*source.warnings, *refused, *(_told(each) for each in caught if _is_for_the_user(each))]
         return Built(

@@ -41,6 +41,7 @@ class TemplateArgument:
 
 
 Argument = NdarrayArgument | NumpyArgument | TemplateArgument | None
+ARGUMENTS = (NdarrayArgument, NumpyArgument, TemplateArgument)
 
 
 class Undetermined(Exception):
@@ -75,6 +76,10 @@ class StandIns:
     def __init__(self, runtime: TaichiRuntime) -> None:
         self._runtime = runtime
         self._ndarrays: dict[NdarrayArgument, Any] = {}
+
+    def all(self) -> list[Any]:
+        """Every ndarray that was made."""
+        return list(self._ndarrays.values())
 
     def make(self, kind: ParameterType, argument: Argument) -> Any:
         """Raises `Undetermined` where neither the annotation nor an earlier call tells the type."""

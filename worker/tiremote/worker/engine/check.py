@@ -8,11 +8,11 @@ from __future__ import annotations
 import ast
 import builtins
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tiremote.protocol.errors import CompileError
-from tiremote.worker.engine.call_types import Argument, StandIns, Undetermined
+from tiremote.worker.engine.call_types import ARGUMENTS, Argument, StandIns, Undetermined
 from tiremote.worker.engine.frames import load_error
 from tiremote.worker.engine.global_names import names_used
 from tiremote.worker.engine.source import Source
@@ -31,6 +31,22 @@ class Checker:
     def __init__(self, runtime: TaichiRuntime) -> None:
         self._runtime = runtime
         self._stand_ins = StandIns(runtime)
+
+    def stand_ins(self) -> list[Any]:
+        """The arrays that kernels are compiled for."""
+        return self._stand_ins.all()
+
+    def compile_for(self, kernel: Any, arguments: Sequence[Any]) -> None:
+        """Compiles a kernel, front and back end, for `Argument`s that were kept of a compile, or for things themselves.
+
+        Raises whatever Taichi does, and `Undetermined`.
+        """
+        kinds = self._runtime.parameter_types(self._runtime.primal(kernel))
+        made = [
+            self._stand_ins.make(kind, each) if each is None or isinstance(each, ARGUMENTS) else each
+            for (_, kind), each in zip(kinds, arguments, strict=True)
+        ]
+        self._runtime.make_back_end(kernel, self._runtime.ensure_compiled(kernel, *made))
 
     def check(self, source: Source, namespace: dict[str, Any], calls: Calls) -> dict[str, float]:
         """The kernels that were compiled, and the seconds each took. Raises `CompileError` for the first that fails."""

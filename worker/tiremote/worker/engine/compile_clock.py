@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Tell(Protocol):
@@ -28,6 +28,8 @@ class CompileClock:
         self._since: float | None = None
         self._spare: float | None = None
         self.tell: Tell | None = None
+        #: Called with a kernel and its arguments when an instance for those has been compiled.
+        self.on_compiled: Callable[[Any, Sequence[Any]], None] | None = None
         self.restart()
 
     def restart(self) -> None:

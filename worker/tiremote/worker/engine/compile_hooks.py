@@ -54,6 +54,8 @@ class CompileHooks:
             before = clock.compiled
             with clock.compiling():
                 original(kernel, key, args, arg_features)
+            if clock.on_compiled is not None:
+                clock.on_compiled(kernel, args or ())
             first = kernel.__dict__.get("launch_kernel")
             if first is None:
                 # Only on this one kernel, and only as long as it is needed: no other launch takes longer.

@@ -25,6 +25,8 @@ class Holdings:
     def __init__(self, session: str, generation: int) -> None:
         self._session = session
         self._generation = generation
+        #: Of engines whose handles all came along.
+        self._inherited: frozenset[str] = frozenset()
         self._numbers = count(1)
         self._held: dict[str, Held] = {}
         #: The object's identity to its handle: what is returned twice is one thing.
@@ -110,6 +112,14 @@ class Holdings:
             del self._ids[id(held.value)]
         return held
 
+    def generations(self) -> frozenset[str]:
+        """The engines of whose handles none was lost."""
+        return self._inherited | {str(self._generation)}
+
+    def inherit(self, generations: frozenset[str]) -> None:
+        """Nothing was lost with these earlier engines: a handle of theirs that is not here was cleaned up."""
+        self._inherited |= generations
+
     def all(self) -> list[Handle]:
         """Every handle, oldest first."""
         return [held.holding.handle for held in self._held.values()]
@@ -121,7 +131,7 @@ class Holdings:
         session, generation, _ = (*handle.id.split("."), "", "")[:3]
         if session != self._session:
             raise UnknownName(f"handle {handle.id!r} is not of this session", name=handle.id)
-        if generation != str(self._generation):
+        if generation not in self.generations():
             raise StaleHandle(
                 f"{handle.kind} {handle.id} was lost when its engine was replaced, or cleaned up: make it again",
                 handle=handle.id,

@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import psutil
 
@@ -73,7 +73,8 @@ class KernelLoader:
         nothing is changed then.
         """
         unit = self._free_id() if kernel_id is None else _checked_id(kernel_id)
-        return self._load({unit: source}, keep=keep, version=version)[0]
+        versions = {} if version is None else {unit: version}
+        return self._load({unit: source}, keep=keep, versions=versions)[0]
 
     def compile_and_load_all(self, sources: Mapping[str, str], *, keep: bool = True) -> dict[str, Receipt]:
         """Loads several texts, each under its id, as one: all of them, or none.
@@ -92,6 +93,29 @@ class KernelLoader:
         asked = {receipt.unit for receipt in receipts}
         units = dict.fromkeys(each.unit for receipt in receipts for each in receipt.changes if each.unit not in asked)
         return tuple(self._units[unit] for unit in units)
+
+    def versions(self) -> dict[str, int]:
+        """The last version of each unit, also of those that are gone."""
+        return dict(self._versions)
+
+    def resume(self, texts: Mapping[str, tuple[int, str]]) -> None:
+        """Loads the units of another process, each as the version that it was there, in that order."""
+        versions = {unit: version for unit, (version, _) in texts.items()}
+        if texts:
+            self._load({unit: text for unit, (_, text) in texts.items()}, keep=False, versions=versions)
+        self._units = {unit: self._units[unit] for unit in texts}
+
+    def count_from(self, versions: Mapping[str, int]) -> None:
+        """Numbers what is loaded from now on after these versions."""
+        self._versions |= versions
+
+    def compile_for(self, kernel: Any, arguments: Sequence[Any]) -> None:
+        """As `Checker.compile_for`."""
+        self._builder.compile_for(kernel, arguments)
+
+    def stand_ins(self) -> list[Any]:
+        """The arrays that kernels are compiled for, and that nobody else has."""
+        return self._builder.stand_ins()
 
     def loaded(self, kernel_id: str | None) -> LoadedUnit:
         """The current version of a unit, with everything that is known of it; None is the newest unit.
@@ -155,9 +179,12 @@ class KernelLoader:
         """What an import in a unit's text finds, while it is loaded and later."""
         return self.loaded(kernel_id) if self._transaction is None else self._transaction.find(kernel_id)
 
-    def _load(self, sources: Mapping[str, str], *, keep: bool, version: int | None = None) -> list[Receipt]:
+    def _load(
+        self, sources: Mapping[str, str], *, keep: bool, versions: Mapping[str, int] | None = None
+    ) -> list[Receipt]:
         started = time.perf_counter()
-        texts = {unit: self._read(unit, source, version, keep=keep) for unit, source in sources.items()}
+        known = versions or {}
+        texts = {unit: self._read(unit, source, known.get(unit), keep=keep) for unit, source in sources.items()}
         if any(texts.values()) and not self._runtime.is_started():
             raise Refused("the runtime is not started: call ti.init first")
         made, dropped = self._reload(texts, keep=keep)

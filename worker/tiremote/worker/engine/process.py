@@ -25,6 +25,7 @@ from tiremote.worker.engine.frames import poison_in, run_error, without_colours
 from tiremote.worker.engine.nudges import Nudges, Stopped
 from tiremote.worker.engine.orphans import die_with
 from tiremote.worker.engine.output import EngineOutput
+from tiremote.worker.engine.outside import Outside
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.engine.service import Service
 from tiremote.worker.engine.source import source_of
@@ -37,6 +38,7 @@ from tiremote.worker.link import (
     Done,
     Exit,
     Load,
+    Move,
     Open,
     Prepare,
     PutBack,
@@ -59,6 +61,7 @@ class EngineProcess:
         self._page = page
         self._runtime = runtime
         self._output = output
+        runtime.outside = Outside()
         self._nudges = Nudges(page, lambda file: source_of(file) is not None)
         self._service: Service | None = None
         #: What is being answered.
@@ -98,9 +101,16 @@ class EngineProcess:
                     self._chore(message.key, functools.partial(self._the_service().put_back, message, buffers))
                 case Snap():
                     self._chore(message.key, self._the_service().snapshot)
+                case Move():
+                    step = functools.partial(self._the_service().move, message.step, message.body, buffers)
+                    self._chore(message.key, step)
                 case Work():
                     self._work(message, buffers)
                 case Exit():
+                    if self._service is not None and self._service.moving.has_left:
+                        # Nothing of the user's may end here: it goes on in another process.
+                        self._runtime.end()
+                        os._exit(0)
                     return
 
     def _warm_up(self) -> None:
@@ -127,6 +137,7 @@ class EngineProcess:
             return Ready(failure=list(error_to_wire(self._typed(error))))
 
     def _open(self, message: Open) -> None:
+        self._service = None
         ready = self._init(message.options)
         if message.last_words:
             faulthandler.enable()
@@ -159,6 +170,7 @@ class EngineProcess:
             self._channel.send(Done(key=message.key, ok=False, body=_packed(gone)))
             return
         service = self._the_service()
+        service.moving.interrupted()
 
         def serve() -> Any:
             request = request_from_header(read_header(message.header, buffers))

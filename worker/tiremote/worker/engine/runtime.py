@@ -20,10 +20,12 @@ from typing import Any
 
 from tiremote.protocol.errors import Refused
 from tiremote.worker.engine import compile_hooks, index_guard, source_hooks
+from tiremote.worker.engine.baked import BakedValues
 from tiremote.worker.engine.device import cpu_name, cuda_device_name
 from tiremote.worker.engine.half_declared import Snapshot, has_unplaced_fields, leave_kernel, take_snapshot
 from tiremote.worker.engine.init_guard import InitGuard
 from tiremote.worker.engine.options import check_options
+from tiremote.worker.engine.outside import Outside
 from tiremote.worker.engine.quiet import quiet_environment, silenced
 from tiremote.worker.engine.runtime_arrays import ArrayRuntime
 from tiremote.worker.engine.snode_trees import SNodeTrees
@@ -83,8 +85,11 @@ class TaichiRuntime(ArrayRuntime):
         self.trees = SNodeTrees(self)
         self.split_root = RootSplitter(self)
         self.guard_init = InitGuard(self)
+        self.baked = BakedValues(self)
         #: Out of the runtime's own register, but perhaps still called through an old handle.
         self._unregistered: weakref.WeakSet[Any] = weakref.WeakSet()
+        #: Where an engine has it: it cannot be taken out of a process again.
+        self.outside: Outside | None = None
         self.info: RuntimeInfo | None = None
 
     def lang(self, module: str) -> Any:
@@ -119,6 +124,11 @@ class TaichiRuntime(ArrayRuntime):
         self.free_what_is_dropped()
         self.info = RuntimeInfo(name=self.name, version=self.version(), arch=real, device=self.device_name(real))
         return self.info
+
+    def end(self) -> None:
+        """Writes the cache of compiled kernels. Nothing works afterwards."""
+        with self.guard_init.lifted():
+            self.ti.reset()
 
     def adopt(self) -> None:
         """Instead of `init`, where somebody else calls ``ti.init``, before or after."""
@@ -198,6 +208,10 @@ class TaichiRuntime(ArrayRuntime):
         """Notes the half-declared state; ``restore(runtime)`` takes away what came since."""
         return take_snapshot(self)
 
+    def watch_outside(self) -> contextlib.AbstractContextManager[list[str]]:
+        """Notes in a list what is done outside of this process."""
+        return contextlib.nullcontext([]) if self.outside is None else self.outside.watched()
+
     def leave_kernel(self) -> None:
         """After a call that failed: the runtime must not believe that it is still inside a kernel or a tape."""
         leave_kernel(self)
@@ -239,6 +253,11 @@ class TaichiRuntime(ArrayRuntime):
         A bound or class kernel takes its owner as the first argument.
         """
         return self.primal(kernel).ensure_compiled(*args)
+
+    def make_back_end(self, kernel: Any, key: Any) -> None:
+        """Makes what it can of an instance's machine code before its first launch."""
+        program = self.state.prog
+        program.compile_kernel(program.config(), program.get_device_caps(), self.primal(kernel).compiled_kernels[key])
 
     def compiled_instances(self) -> CompiledInstances:
         """What is compiled now; ``forget_later(runtime)`` drops what came since."""
@@ -327,6 +346,10 @@ class TaichiRuntime(ArrayRuntime):
         if name not in PRIMITIVES:
             raise KeyError(name)
         return getattr(self.ti, _WIRE_TO_TAICHI.get(name, name))
+
+    def primitive_name(self, value: object) -> str | None:
+        """The wire name of one of the runtime's own primitive types, None for anything else."""
+        return next((name for name in PRIMITIVES if self.dtype_object(name) is value), None)
 
     def dtype_name(self, dtype: Any) -> str:
         """The wire name of a primitive type given as an object, or as Python's int, float or bool."""

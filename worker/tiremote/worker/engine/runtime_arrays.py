@@ -29,6 +29,7 @@ _MAX_ARGUMENTS = {"taichi": 64}
 _MAX_ARGUMENTS_OF_FORKS = 512
 
 _META = "_tiremote_meta"
+_MADE = "_tiremote_made"
 
 
 class ArrayRuntime:
@@ -191,6 +192,16 @@ class ArrayRuntime:
     def has_grad(self, ndarray: Any) -> bool:
         return ndarray.grad is not None
 
+    def has_placed_grad(self, value: Any) -> bool:
+        """Whether a field or ndarray has a gradient that lies somewhere."""
+        if self.is_ndarray(value):
+            return self.has_grad(value)
+        return value.grad is not None and all(each.ptr.snode() is not None for each in value.grad.vars)
+
+    def is_made_here(self, field: Any) -> bool:
+        """Whether `make_field` has made it."""
+        return _MADE in field.__dict__
+
     def field_offset(self, field: Any) -> tuple[int, ...]:
         """The index of a field's first element: zeros unless it was made with ``offset``."""
         return tuple(map(int, field.snode.ptr.offset)) or (0,) * len(field.shape)
@@ -244,6 +255,7 @@ class ArrayRuntime:
             # A 0-d field is placed at the root itself.
             (builder.dense(axes, shape) if shape else builder).place(each)
         builder.finalize()
+        made.__dict__[_MADE] = True
         return made
 
     def _element_type(self, dtype: str, element_shape: tuple[int, ...]) -> Any:

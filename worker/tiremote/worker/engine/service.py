@@ -33,6 +33,7 @@ from tiremote.worker.engine.comparing import Comparer
 from tiremote.worker.engine.holdings import Holdings
 from tiremote.worker.engine.host_copies import HostCopies, SendCopies
 from tiremote.worker.engine.loader import KernelLoader
+from tiremote.worker.engine.moving import Moving
 from tiremote.worker.engine.references import References, attribute, shown
 from tiremote.worker.engine.results import Kept, to_plain
 from tiremote.worker.engine.runtime import TaichiRuntime
@@ -85,6 +86,7 @@ class Service:
             Snapshot: self._snapshot,
             Compare: self._compare,
         }
+        self.moving = Moving(runtime, self._loader, self._holdings, self._arrays, self._reports, self._whereabouts)
         self._begin(None)
 
     def _begin(self, request: EngineRequest | None) -> None:
@@ -125,6 +127,11 @@ class Service:
             return self._take_snapshot()
         finally:
             self._reports.find_arrays()
+
+    def move(self, step: str, body: bytes, buffers: list[Any]) -> dict[str, Any]:
+        """One step of moving the session to another engine, or from there to here."""
+        self._begin(None)
+        return self.moving.step(step, body, buffers)
 
     def put_back(self, message: PutBack, buffers: list[Any]) -> None:
         """Has an array hold again what it held in an earlier engine."""

@@ -75,6 +75,10 @@ class SNodeTrees:
                 found.append(reference)
         return found
 
+    def living_members(self) -> list[Any]:
+        """Every member of a field that somebody still holds, gradients too, placed or not."""
+        return [member for reference in list(self._declared.values()) if (member := reference()) is not None]
+
     def is_allocated(self, member: Any) -> bool:
         """Whether the tree that a member was placed in is there."""
         root = _root_id(member)

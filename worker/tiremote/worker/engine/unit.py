@@ -50,9 +50,11 @@ class LoadedUnit:
     definitions: tuple[Definition, ...]
     uses: dict[str, tuple[str, int]]
     imports: Imports = field(default_factory=dict)
-    initial: Mapping[int, Initial] = field(default_factory=dict)
+    initial: dict[int, Initial] = field(default_factory=dict)
     waiting: Waiting = field(default_factory=Waiting)
     calls: dict[str, tuple[Argument, ...]] = field(default_factory=dict)
+    #: What executing it did outside of this process.
+    outside: tuple[str, ...] = ()
 
     @property
     def unit(self) -> str:

@@ -64,6 +64,14 @@ class UnitReports:
             self._arrays_told[unit] = found
             self.arrays.append(found)
 
+    def told(self) -> tuple[dict[str, UnitHolding], dict[str, UnitArrays]]:
+        """What was told last, for `resume`."""
+        return dict(self._told), dict(self._arrays_told)
+
+    def resume(self, told: dict[str, UnitHolding], arrays: dict[str, UnitArrays]) -> None:
+        """The front knows this from another engine."""
+        self._told, self._arrays_told = told, arrays
+
     def dropped(self, unit: str) -> None:
         """It is no longer there."""
         self._told.pop(unit, None)

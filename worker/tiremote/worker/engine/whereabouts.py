@@ -89,6 +89,14 @@ class Whereabouts:
         """The front knows something by this name."""
         self._told.add(name)
 
+    def told(self) -> set[Name]:
+        """All names that the front knows, for `resume`."""
+        return set(self._told)
+
+    def resume(self, told: set[Name]) -> None:
+        """The front knows these names from another engine."""
+        self._told |= told
+
     def settle(self, handle: Handle) -> None:
         """Looks up anew where the thing of a handle is, if it was anywhere and is not there any more."""
         place, value = self._holdings.holding(handle).place, self._holdings.value(handle)

@@ -36,6 +36,7 @@ def apply(session: Session, changes: Changes, job: Job, history: int, copies: Co
         copies.drop(session.id, target)
     for array in changes.arrays:
         session.arrays[array.handle.id] = array
+    session.loads += bool(changes.units or changes.dropped_units)
     session.newest = next(reversed(session.units), None)
     session.usage.made(changes, job.request.id, job.seat.client, job.received)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
-from importlib.metadata import version as package_version
+from dataclasses import replace
 from typing import Any
 
 from tiremote.protocol.codec import check_buffers, encode, id_in, read_header, request_from_header
@@ -20,12 +20,8 @@ from tiremote.protocol.errors import (
     Refused,
     TiremoteError,
     Unauthorized,
-    VersionMismatch,
 )
 from tiremote.protocol.messages import (
-    OLDEST_VERSION,
-    OPS,
-    VERSION,
     Bye,
     Cancel,
     Collect,
@@ -43,7 +39,6 @@ from tiremote.protocol.receipts import Description
 from tiremote.protocol.results import (
     ByeResult,
     CancelResult,
-    HelloResult,
     HistoryResult,
     InterruptResult,
     Pong,
@@ -56,6 +51,7 @@ from tiremote.worker.front.answers import Answers
 from tiremote.worker.front.draining import Drain
 from tiremote.worker.front.effects import Effect
 from tiremote.worker.front.output import Output, Stream
+from tiremote.worker.front.recycling import Recycling
 from tiremote.worker.front.reports import description, session_line, session_status
 from tiremote.worker.front.request_list import request_list
 from tiremote.worker.front.resume import Resume
@@ -68,11 +64,10 @@ from tiremote.worker.front.sessions import Job, Seat, Session, describe
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.front.state.rows import Saved
 from tiremote.worker.front.texts import as_sent, history, source_bytes, texts_of
+from tiremote.worker.front.welcoming import WORKER_VERSION, Welcoming
 from tiremote.worker.link import Message
 
 _log = logging.getLogger(__name__)
-
-WORKER_VERSION = package_version("tiremote")
 
 
 class Front:
@@ -103,6 +98,8 @@ class Front:
         self._returning = Returning(self._answers)
         self.scheduler = Scheduler(settings, self._answers, self._on_open, begun_by, undelivered, pass_over)
         self._sessions = SessionTable(settings, self.scheduler.release)
+        self._welcoming = Welcoming(settings.limits, self._sessions, self.scheduler.pool, self._answers)
+        self._recycling = Recycling(settings, self._sessions, self.scheduler, memory_of)
         self._requests = 0
         self._dropped = 0
         self._drain = Drain(settings, self._sessions, self.scheduler, self._answers.effects, keeps=saved is not None)
@@ -129,6 +126,9 @@ class Front:
         """What was to be saved could not be, and is lost."""
         if self._saver is not None:
             self._saver.save_everything()
+
+    def _on_open(self, session: Session, error: TiremoteError | None) -> None:
+        self._welcoming.on_open(session, error)
 
     def _resume(self, saved: Saved, now: float) -> Saver:
         copies, recovery = self.scheduler.copies, self.scheduler.recovery
@@ -163,7 +163,7 @@ class Front:
         self, route: Route, user: str, request: Request, frames: Sequence[Any], nbytes: int, now: float
     ) -> None:
         if isinstance(request, Hello):
-            self._hello(route, user, request, now)
+            self._welcoming.hello(route, user, request, now, draining=self._drain.begun)
             return
         seat = self._sessions.seat(user, request, now)
         if isinstance(request, Ping):
@@ -227,57 +227,6 @@ class Front:
 
     # ------------------------------------------------------------ hello and bye
 
-    def _hello(self, route: Route, user: str, request: Hello, now: float) -> None:
-        lowest, highest = request.versions
-        if lowest > VERSION or highest < OLDEST_VERSION:
-            raise VersionMismatch(
-                f"the client speaks versions {lowest} to {highest}, this worker {OLDEST_VERSION} to {VERSION}",
-                supported=(OLDEST_VERSION, VERSION),
-            )
-        seat = self._sessions.seat(user, request, now)
-        session = self._sessions.named(request.session, user) if seat is None else seat.session
-        rejoined = session is not None
-        if session is None:
-            if self._drain.begun:
-                raise Refused("the worker is shutting down and takes no new sessions")
-            session = self._sessions.make(request, user, now)
-        else:
-            _same_options(session, request)
-        seat = seat or self._sessions.make_seat(session, request, user, now)
-        if request.lease is not None:
-            session.lease = request.lease
-        session.welcomes.append((route, request, seat, rejoined))
-        if session.engine is None:
-            self.scheduler.pool.claim(session)
-        elif session.engine.state == "serving":
-            self._on_open(session, None)
-
-    def _on_open(self, session: Session, error: TiremoteError | None) -> None:
-        """The session's engine serves it, or never will: those who said hello are waiting."""
-        welcomes, session.welcomes = session.welcomes, []
-        for route, request, seat, rejoined in welcomes:
-            if error is not None:
-                self._answers.fail(route, request.id, error)
-                continue
-            if session.engine is None or session.engine.info is None:
-                raise AssertionError("an open session has an engine that has told what it runs on")
-            result = HelloResult(
-                version=min(request.versions[1], VERSION),
-                token=seat.token,
-                session=session.name or session.id,
-                engine=session.engine.info,
-                worker_version=WORKER_VERSION,
-                limits=self._settings.limits,
-                ops=tuple(OPS),
-                options=session.options,
-                rejoined=rejoined,
-                lease=session.lease,
-                generation=session.generation,
-            )
-            self._answers.ok(route, request.id, result)
-        if error is not None and not (session.units or session.holdings()):
-            self._sessions.forget(session)
-
     def _bye(self, request: Bye, seat: Seat, now: float) -> ByeResult:
         session = seat.session
         if request.end:
@@ -316,7 +265,8 @@ class Front:
 
     def _session_status(self, session: Session, now: float) -> SessionStatus:
         begun, copies = self.scheduler.begun(session), self.scheduler.copies.nbytes_of(session.id)
-        return session_status(session, begun, now, self._settings.attached, self._memory_of, copies)
+        status = session_status(session, begun, now, self._settings.attached, self._memory_of, copies)
+        return replace(status, recycle=self._recycling.told(session))
 
     def _session_line(self, session: Session, now: float) -> SessionLine:
         return session_line(session, self._session_status(session, now), now)
@@ -357,7 +307,8 @@ class Front:
         engine = self.scheduler.pool.engines.get(number)
         if engine is not None and engine.session is not None:
             engine.session.unsaved = True
-        self.scheduler.on_message(number, message, buffers, now)
+        if not self._recycling.takes(number, message, buffers, now):
+            self.scheduler.on_message(number, message, buffers, now)
 
     def on_output(self, number: int, stream: Stream, key: int, data: bytes, now: float) -> None:
         """Bytes that an engine printed for the job of that key, in order with its messages."""
@@ -365,7 +316,8 @@ class Front:
 
     def on_exit(self, number: int, returncode: int, begun: int, now: float) -> None:
         """An engine's process has ended; ``begun`` is the key of the job that it began last."""
-        self.scheduler.on_exit(number, returncode, begun, now)
+        if not self._recycling.on_exit(number, returncode, now):
+            self.scheduler.on_exit(number, returncode, begun, now)
 
     def drain(self, now: float) -> None:
         """Takes no new work, lets what runs end for a while, then stops. A second call stops at once."""
@@ -375,6 +327,7 @@ class Front:
     def tick(self, now: float) -> None:
         """Does what is due."""
         self.scheduler.tick(now)
+        self._recycling.tick(now)
         self._sessions.expire(now)
         self._drain.tick(now)
         if self._saver is not None:
@@ -384,15 +337,7 @@ class Front:
         """When `tick` has something to do, None where nothing waits for the time."""
         saving = None if self._saver is None else self._saver.next_deadline()
         times = (
-            self._sessions.next_deadline(), self.scheduler.next_deadline(now), self._drain.next_deadline(), saving
+            self._sessions.next_deadline(), self.scheduler.next_deadline(now), self._recycling.next_deadline(now),
+            self._drain.next_deadline(), saving,
         )  # fmt: skip
         return min((time for time in times if time is not None), default=None)
-
-
-def _same_options(session: Session, request: Hello) -> None:
-    for name, value in request.options.items():
-        if name not in session.options or session.options[name] != value:
-            raise Refused(
-                f"the session runs with {name}={session.options.get(name)!r}, not {value!r}: "
-                "use another session name, or leave the option out"
-            )

@@ -24,7 +24,7 @@ from tiremote.worker.front.processes import EngineProcess, page_without_name
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.front.state.rows import Save
 from tiremote.worker.front.state.store import Store
-from tiremote.worker.link import Done, PutBack, Work
+from tiremote.worker.link import Done, Move, PutBack, Work
 
 _log = logging.getLogger(__name__)
 
@@ -320,8 +320,8 @@ class Loop:
         try:
             engine.channel.queue(effect.message, effect.buffers)
         except OutOfMemory as error:
-            # What carries buffers is answered under its key: a request, or an array that is put back.
-            if not isinstance(effect.message, Work | PutBack):
+            # What carries buffers is answered under its key: a request, an array that is put back, a step of a move.
+            if not isinstance(effect.message, Work | PutBack | Move):
                 raise
             body = pack(list(error_to_wire(error)), [])
             self._front.on_engine(effect.engine, Done(key=effect.message.key, ok=False, body=body), [], self._clock())

@@ -64,15 +64,33 @@ class EnginePool:
         self.fill()
         return engine
 
-    def open(self, engine: Engine, session: Session) -> None:
+    def spare(self) -> Engine | None:
+        """An engine that is ready and nobody's."""
+        spares = (engine for engine in self.engines.values() if engine.session is None and engine.state == "prepared")
+        return next(spares, None)
+
+    def want_spare(self) -> None:
+        """Starts an engine if none is ready or about to be."""
+        idle = any(engine.session is None and engine.state != "leaving" for engine in self.engines.values())
+        if not (idle or self._leaving or self._failed_starts >= self._settings.failed_starts):
+            self._spawn()
+
+    def open(
+        self,
+        engine: Engine,
+        session: Session,
+        *,
+        generation: int | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> None:
         """Has a prepared engine serve its session."""
         engine.state = "opening"
         self.tell(
             engine,
             Open(
                 session=session.id,
-                generation=session.generation,
-                options=session.options,
+                generation=generation or session.generation,
+                options=options or session.options,
                 limits=self._settings.limits,
                 snapshot_bytes=self._settings.copies_bytes,
                 last_words=session.last_words,

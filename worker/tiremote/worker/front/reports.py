@@ -57,6 +57,8 @@ def session_status(
         engine_memory=memory_of(engine.pid) if engine and engine.pid else None,
         device_free=ledger.device_free,
         device_total=ledger.device_total,
+        leaked=session.leak.nbytes,
+        recycled=session.leak.moves,
         engine=engine.info if engine else None,
     )
 

@@ -109,7 +109,7 @@ class Scheduler:
             return
         session.queue.append(job)
         session.queued_bytes += job.nbytes
-        self._pump(session, now)
+        self.pump(session, now)
 
     def withdraw(self, job: Job, error: TiremoteError, now: float) -> bool:
         """Answers a job that has not begun with the error, and has it passed over; False where it has begun."""
@@ -149,9 +149,10 @@ class Scheduler:
             return None
         return job
 
-    def _pump(self, session: Session, now: float) -> None:
+    def pump(self, session: Session, now: float) -> None:
+        """Sends an engine of what waits for it as much as it may have."""
         engine = session.engine
-        if engine is None or engine.state != "serving" or engine.chores:
+        if engine is None or engine.state != "serving" or engine.chores or session.held:
             return
         session.unread = False
         if self._snapshots.is_due(session, now):
@@ -192,14 +193,11 @@ class Scheduler:
             self._on_ready(engine, message, now)
         elif isinstance(message, Done):
             self._on_done(engine, message, buffers, now)
-        elif isinstance(message, Warned):
-            job = self._inflight(number, message.key)
-            if job is not None:
-                self._answers.event(job, "warning", message.text)
-        elif isinstance(message, Compiling):
-            job = self._inflight(number, message.key)
-            if job is not None:
+        elif isinstance(message, Warned | Compiling) and (job := self._inflight(number, message.key)) is not None:
+            if isinstance(message, Compiling):
                 job.compiling = message
+            else:
+                self._answers.event(job, "warning", message.text)
         elif isinstance(message, Copied) and engine.session is not None:
             job = self._inflight(number, message.key)
             self._snapshots.took(engine.session, job.request.id if job else None, message, buffers, now)
@@ -229,7 +227,7 @@ class Scheduler:
             session.failed_starts = 0
             self.recovery.restore(engine, session, now)
             self._on_open(session, None)
-            self._pump(session, now)
+            self.pump(session, now)
             return
         if session is not None and error is not None:
             session.engine = None
@@ -261,7 +259,7 @@ class Scheduler:
         if chore is not None:
             self._on_chore(engine, session, chore, done, now)
             # What waits starts to run when all is there again: so long its deadline does not count.
-            self._pump(session, now)
+            self.pump(session, now)
             return
         job = self._inflight(engine.number, done.key)
         if job is None:
@@ -294,7 +292,7 @@ class Scheduler:
             if isinstance(error, EngineError):
                 error.request = job.request.id
             self._answers.job_failed(job, error, timing)
-        self._pump(session, now)
+        self.pump(session, now)
 
     def _on_chore(self, engine: Engine, session: Session, chore: Chore, done: Done, now: float) -> None:
         match chore:
@@ -354,10 +352,10 @@ class Scheduler:
             if engine.kill_at is not None and now >= engine.kill_at:
                 engine.kill_at = None
                 self.pool.kill(engine)
-            if engine.session is not None:
+            if engine.session is not None and not engine.is_heir:
                 self.recovery.console(engine.session, now)
                 if engine.session.unread or self._snapshots.is_due(engine.session, now):
-                    self._pump(engine.session, now)
+                    self.pump(engine.session, now)
             if not engine.inflight:
                 continue
             job = engine.inflight[0]
@@ -378,7 +376,7 @@ class Scheduler:
         for engine in self.pool.engines.values():
             if engine.kill_at is not None:
                 times.append(engine.kill_at)
-            if engine.session is not None:
+            if engine.session is not None and not engine.is_heir:
                 times += [mourned.due() for mourned in engine.session.mourning]
                 if engine.session.unread:
                     times.append(now + self._settings.reading)

@@ -15,6 +15,7 @@ from tiremote.protocol.values import Ref
 from tiremote.worker.front.copies import HostCopy
 from tiremote.worker.front.crash import Crash
 from tiremote.worker.front.history import UnitHistory
+from tiremote.worker.front.leaks import Leak
 from tiremote.worker.front.noted import NotedDict
 from tiremote.worker.front.output import Output
 from tiremote.worker.front.record import Record
@@ -125,6 +126,14 @@ class Snapping:
     """Everything is copied, because it is time for it."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MoveStep:
+    """A step of moving a session to another engine, and of which piece."""
+
+    step: str
+    number: int = 0
+
+
 Chore = Loading | Refilling | Snapping
 
 
@@ -162,6 +171,10 @@ class Engine:
     inflight: deque[Job] = field(default_factory=deque)
     #: What the front has it do for itself, in order, by the keys of the messages; no job goes to it meanwhile.
     chores: OrderedDict[int, Chore] = field(default_factory=OrderedDict)
+    #: Steps of a move that it has been asked for; other work may be with it meanwhile.
+    moving: dict[int, MoveStep] = field(default_factory=dict)
+    #: It is to take its session over from the engine that serves it.
+    is_heir: bool = False
     #: Units that could not be loaded again, and why, until all have been tried.
     unloaded: dict[str, str] = field(default_factory=dict)
     loads_again: bool = False
@@ -237,6 +250,11 @@ class Session:
     arrays: NotedDict[str, ArrayHolding] = field(default_factory=NotedDict)
     ledger: Ledger = field(default_factory=Ledger)
     usage: Usage = field(default_factory=Usage)
+    #: How often units were loaded or dropped.
+    loads: int = 0
+    leak: Leak = field(default_factory=Leak)
+    #: Nothing is sent to its engine: it is about to have another.
+    held: bool = False
     #: By the tokens of clients that have not heard yet that an engine was lost.
     unsaid: dict[str, Word] = field(default_factory=dict)
     #: What was kept under handles when the engine was lost, until it is put back or found to be gone.

@@ -46,6 +46,9 @@ class Settings:
     copies_bytes: int = 1 << 30
     #: How often a session's arrays are copied by themselves, until a client asks for something else; 0 for never.
     snapshot_seconds: float = 0.0
+    #: An engine that has leaked so many bytes is replaced while its session rests, at twice as many between two
+    #: requests; 0 for never.
+    recycle_bytes: int = 32 << 20
     #: Clients that one session remembers.
     seats: int = 64
     #: A client counts as attached when it was heard of this recently.
