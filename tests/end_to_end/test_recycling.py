@@ -141,13 +141,14 @@ def until(gpu: Session, recycled: int) -> Any:
     return status
 
 
-def leak(gpu: Session) -> None:
-    """Loads and calls until it is time for another engine."""
+def leak(gpu: Session) -> Any:
+    """Loads and calls until it is time for another engine; the session's status at that moment."""
     number = 0
-    while gpu.status().session.leaked < LITTLE:
+    while (status := gpu.status().session).leaked < LITTLE:
         number += 1
         gpu.compile_and_load(f"@ti.kernel\ndef waste{number}() -> ti.i32:\n    return {number}\n", "waste")
         assert gpu["waste"][f"waste{number}"]() == number
+    return status
 
 
 def test_a_session_that_rests_is_moved(gpu: Session) -> None:
@@ -155,8 +156,7 @@ def test_a_session_that_rests_is_moved(gpu: Session) -> None:
     gpu.compile_and_load(TEXT.replace("NUMBER", "3") + TELL, "sim")
     array = gpu.array(np.arange(50, dtype=np.float32), label="mine")
     gpu["sim"].go(array, 2)
-    before = gpu.status().session
-    leak(gpu)
+    before = leak(gpu)
     told = gpu["sim"].tell()
     after = until(gpu, before.recycled + 1)
     assert after.engine_pid != before.engine_pid

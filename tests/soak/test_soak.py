@@ -26,6 +26,8 @@ from tiremote.client import connect
 
 SECONDS = float(os.environ.get("TIREMOTE_SOAK_SECONDS") or 180)
 PLAYERS = 3
+#: Engines live for seconds here: those that do not die are to be replaced all the same.
+RECYCLE_BYTES = 1 << 18
 
 
 @pytest.mark.soak
@@ -37,13 +39,15 @@ def test_nothing_differs_from_the_model_whatever_happens(arch: str, tmp_path: Pa
     tally = Tally()
     print(f"soak: the worker logs to {tmp_path}/worker.log", file=sys.stderr)
     with (tmp_path / "worker.log").open("w") as log:
-        worker = RestartableWorker(tmp_path / "state", arch, "--log-level", "info", log=log)
+        options = ("--log-level", "info", "--recycle", str(RECYCLE_BYTES))
+        worker = RestartableWorker(tmp_path / "state", arch, *options, log=log)
         try:
             before = settled(worker, arch)
             storm(worker, arch, seed, tally)
             after = settled(worker, arch)
         finally:
             worker.worker.stop()
+    tally.done["engine replaced"] = (tmp_path / "worker.log").read_text().count("is replaced by engine")
     print(f"soak: {dict(tally.done)}\nsoak: losses {dict(tally.losses)}", file=sys.stderr)
     assert sum(tally.losses.values()) > 0
     assert after == before
