@@ -84,8 +84,8 @@ ifdef ANEW
 	@rm -f "$@"
 	@"$(PYTHON)" -m venv --clear "$(VENV)"
 endif
-	@echo "Installing tiremote and its worker into $(VENV) (some 100 MB the first time) ..."
+	@echo "Installing tiremote and its worker with every runtime into $(VENV) (some 300 MB the first time) ..."
 	@rm -f "$@"
-	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -e '.[worker,dev]'
+	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -e '.[worker,gstaichi,quadrants,dev]'
 	@printf '%s\n' "$(CURDIR)" >"$@"
 	@echo "Installed."

@@ -212,7 +212,8 @@ REPLIES: list[tuple[str, Reply]] = [
         "hello",
         Ok(id=1, result=HelloResult(
             version=1, token=TOKEN, session="lab", engine=ENGINE, worker_version="0.1.0", limits=Limits(),
-            ops=("hello", "ping", "run"), options={"arch": "cuda", "debug": True}, lease=86400.0)),
+            ops=("hello", "ping", "run"), options={"arch": "cuda", "debug": True, "runtime": "taichi"},
+            runtimes=("taichi", "quadrants"), lease=86400.0)),
     ),
     ("ping", Ok(id=2, result=Pong())),
     ("ping, two requests have to be sent again", Ok(id=3, result=Pong(missing=(7, "a")))),

@@ -122,7 +122,7 @@ class FrontBench:
                 self.disk.write(effect)
             case Send(route, frames):
                 self.sent.append((route.identity, decode_reply(frames)))
-            case Spawn(number):
+            case Spawn(number, _):
                 self.spawned.append(number)
                 self.front.scheduler.pool.engines[number].pid = number
                 if self.ready:

@@ -84,12 +84,18 @@ def test_a_session_is_rejoined_by_the_token_that_detach_returned(worker: FakeWor
     assert worker.of(Hello)[-1].token == token
 
 
-def test_keys_need_an_address_and_a_runtime_needs_none() -> None:
+def test_keys_need_an_address() -> None:
     """What cannot have an effect is refused."""
     with pytest.raises(ValueError, match="server_key="):
         connect("tcp://127.0.0.1:1", key="client.key_secret")
-    with pytest.raises(ValueError, match="local worker"):
-        connect("tcp://127.0.0.1:1", runtime="taichi")
+
+
+def test_a_runtime_is_asked_for_by_name(worker: FakeWorker) -> None:
+    """As an option of the session, on any worker."""
+    with connect(worker.address, runtime="quadrants"):
+        assert worker.of(Hello)[0].options["runtime"] == "quadrants"
+    with pytest.raises(Refused, match="by its name"):
+        connect(worker.address, runtime=3)  # type: ignore[arg-type]
 
 
 def test_the_repr_tells_where_and_what(worker: FakeWorker) -> None:

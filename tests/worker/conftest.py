@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 
 import pytest
@@ -13,6 +14,6 @@ from tiremote.worker.engine.runtime import TaichiRuntime
 def runtime(arch: str) -> TaichiRuntime:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what Taichi's own import calls is deprecated
-        made = TaichiRuntime()
+        made = TaichiRuntime(os.environ.get("TIREMOTE_TEST_RUNTIME") or "taichi")
     made.init({"arch": arch})
     return made

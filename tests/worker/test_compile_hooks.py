@@ -10,6 +10,7 @@ import pytest
 
 from tiremote.worker.engine.compile_hooks import CompileHooks
 from tiremote.worker.engine.runtime import TaichiRuntime
+from tiremote.worker.runtimes import RUNTIMES
 
 Told = list[dict[str, Any]]
 
@@ -156,9 +157,10 @@ class PlayedGpu:
                 self.runtime = SimpleNamespace(materialize=lambda: None)
                 self.return_type = returns
 
-            def materialize(self, key: str, *_: Any) -> None:
-                gpu.done.append("front end")
-                self.compiled_kernels[key] = key
+            def materialize(self, key: str, **_: Any) -> None:
+                if key not in self.compiled_kernels:
+                    gpu.done.append("front end")
+                    self.compiled_kernels[key] = key
 
             def launch_kernel(self, *_: Any) -> str:
                 gpu.done.append("launch")
@@ -173,16 +175,24 @@ class PlayedGpu:
         program = SimpleNamespace(
             config=lambda: None, get_device_caps=lambda: None, compile_kernel=lambda *_: self.done.append("back end")
         )
-        runtime = SimpleNamespace(prog=program, sync=lambda: self.done.append("sync"))
+        state = SimpleNamespace(prog=program, sync=lambda: self.done.append("sync"))
         config = SimpleNamespace(arch=arch, debug=debug, kernel_profiler=False)
         self.kernel_impl = SimpleNamespace(
             Kernel=Kernel,
-            ndarray_type=SimpleNamespace(NdarrayType=Array),
             handle_exception_from_cpp=lambda error: error,
             runtime_ops=None,
         )
-        impl = SimpleNamespace(current_cfg=lambda: config, get_runtime=lambda: runtime)
-        self.hooks = CompileHooks(self.kernel_impl, impl, "cpu", Array)
+        types = SimpleNamespace(ndarray_type=SimpleNamespace(NdarrayType=Array))
+        runtime: Any = SimpleNamespace(
+            ti=SimpleNamespace(cpu="cpu", types=types),
+            impl=SimpleNamespace(current_cfg=lambda: config, get_runtime=lambda: state),
+            layout=RUNTIMES["taichi"].layout,
+            module=lambda _: self.kernel_impl,
+            kernel_class=Kernel,
+            parameters=lambda kernel: kernel.arguments,
+            is_ndarray=lambda value: isinstance(value, Array),
+        )
+        self.hooks = CompileHooks(runtime)
         self.hooks.clock.tell = lambda **state: self.done.append(*phases([state]))
 
     def call(self, *args: Any) -> Any:

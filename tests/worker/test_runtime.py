@@ -173,13 +173,13 @@ def test_a_kernel_is_compiled_without_a_launch(runtime: TaichiRuntime) -> None:
         y[0] = 3
 
     key = runtime.ensure_compiled(fill, x)
-    assert list(runtime.primal(fill).compiled_kernels) == [key]
+    assert list(runtime.instances(runtime.primal(fill))) == [key]
     assert x.to_numpy().tolist() == [0]
     fill(x)
     assert x.to_numpy().tolist() == [3]
-    assert list(runtime.primal(fill).compiled_kernels) == [key]
+    assert list(runtime.instances(runtime.primal(fill))) == [key]
     runtime.forget_all_compiled()
-    assert list(runtime.primal(fill).compiled_kernels) == []
+    assert list(runtime.instances(runtime.primal(fill))) == []
 
 
 def test_the_guard_is_only_there_while_it_is_wanted(runtime: TaichiRuntime) -> None:

@@ -93,8 +93,8 @@ def _part(region: tuple[Axis, ...] | None, flat: FlatRange | None) -> None:
 class Hello(Request):
     """Opens a session, or rejoins one by ``token`` (after a cut) or by its ``session`` name.
 
-    ``options`` are Taichi's (``arch``, ``default_fp``, ``debug``, ``random_seed``, ...) and matter only when
-    the session is made. ``lease``: seconds that it outlives its last client.
+    ``options`` are ``runtime`` and Taichi's (``arch``, ``default_fp``, ``debug``, ``random_seed``, ...) and matter only
+    when the session is made. ``lease``: seconds that it outlives its last client.
     """
 
     op: ClassVar[str] = "hello"

@@ -43,7 +43,7 @@ class EngineInfo:
 class HelloResult:
     """``token`` goes into every later request. ``rejoined``: the session was there already.
 
-    ``generation`` counts the engines that it has had.
+    ``generation`` counts the engines that it has had. ``runtimes`` are those that a session of this worker may ask for.
     """
 
     version: int
@@ -54,6 +54,7 @@ class HelloResult:
     limits: Limits
     ops: tuple[str, ...]
     options: dict[str, Any] = field(default_factory=dict)
+    runtimes: tuple[str, ...] = ()
     rejoined: bool = False
     lease: float = 0.0
     generation: int = 0

@@ -46,7 +46,8 @@ def connect(
     ``url`` is ``tcp://host:port`` or ``ipc://path``. ``session`` names a session, which is then shared with every
     client that uses the name and is kept when this one leaves; without a name it is private and ends with it.
     ``token`` (of `Session.detach`) rejoins one. ``arch``, ``default_fp`` and ``default_ip`` (such as ``"f32"``),
-    ``debug``, ``random_seed`` and further ``options`` are Taichi's and count where the session is made.
+    ``debug``, ``random_seed`` and further ``options`` are Taichi's and count where the session is made; so does
+    ``runtime`` (``taichi``, ``gstaichi``, ``quadrants``), by default the worker's, for a local one ``taichi``.
     ``lease`` is the seconds that it outlives its last client. ``snapshot_every``: so often, in seconds, the worker
     copies its arrays by itself, to put them back when an engine is lost (`Session.snapshot`).
 
@@ -55,20 +56,17 @@ def connect(
     default ``client.key_secret`` in the folder that `tiremote keygen` writes to) and ``server_key`` (the path of
     the worker's ``.key`` file or the 40 characters of its public key) turn CURVE on.
 
-    ``on_output`` takes what remote code prints (``None``: it is not sent); ``client`` is the name that others see;
-    ``runtime`` (``taichi``, ``gstaichi``, ``quadrants``) is for a local worker.
+    ``on_output`` takes what remote code prints (``None``: it is not sent); ``client`` is the name that others see.
 
     Raises `WorkerUnreachable`, `Unauthorized`, `VersionMismatch`, `Refused` (an option that is not taken), and
     `ValueError` for an address or a key that is none.
     """
     wanted = dict(options or {})
-    named = {"arch": arch, "default_fp": default_fp, "default_ip": default_ip}
+    named = {"arch": arch, "default_fp": default_fp, "default_ip": default_ip, "runtime": runtime}
     wanted |= {name: _option(value) for name, value in named.items() if value is not None}
     wanted |= {name: value for name, value in {"debug": debug, "random_seed": random_seed}.items() if value is not None}
     if url is not None:
         check_address(url)
-        if runtime is not None:
-            raise ValueError("runtime= is for a local worker; a remote one chose its runtime when it was started")
     keys = load_keys(key, server_key)
     if url is None and keys is not None:
         raise ValueError("key= and server_key= are for a remote worker: give its address as well")
@@ -154,7 +152,7 @@ def _option(value: Any) -> Any:
     """Taichi's objects, such as those of ``gpu.ti``, as the names that travel."""
     name = getattr(value, "name", value)
     if not isinstance(name, str):
-        raise Refused(f"an arch or dtype is given by its name, such as 'cuda' or 'f32', not {value!r}")
+        raise Refused(f"an arch, dtype or runtime is given by its name, such as 'cuda' or 'f32', not {value!r}")
     return name
 
 

@@ -74,6 +74,7 @@ def _session_options(function: F) -> F:
     for option in reversed(
         [
             click.option("--arch", help="What Taichi shall run on: cpu, cuda, vulkan, metal, ..."),
+            click.option("--runtime", help="taichi, gstaichi or quadrants; what the worker has as its own otherwise."),
             click.option("--session", metavar="NAME", help="A session that is kept when you leave, and shared."),
             click.option("--default-fp", metavar="TYPE", help="What float means there: f32, f64, f16."),
             click.option("--default-ip", metavar="TYPE", help="What int means there: i32, i64."),

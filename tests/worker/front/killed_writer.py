@@ -99,7 +99,7 @@ def copy_at(n: int, array: int) -> KeptCopy:
 
 def write(directory: Path, acknowledged: int, chance: random.Random) -> None:
     """Saves one state after the other, and tells of each when it is saved."""
-    store = Store(directory, "taichi", 1 << 30, time.monotonic)
+    store = Store(directory, 1 << 30, time.monotonic)
     last = int(store.saved.clock)
     threading.Thread(target=fold, args=(directory / "sessions.db",), daemon=True).start()
     steps = chance.choice([3, 100_000])
@@ -120,7 +120,7 @@ def fold(path: Path) -> None:
 
 def check(directory: Path, told: int) -> int:
     """The state on disk, which has to be whole: the one that was told last, or the next."""
-    store = Store(directory, "taichi", 1 << 30, time.monotonic)
+    store = Store(directory, 1 << 30, time.monotonic)
     saved = store.saved
     store.close()
     n = int(saved.clock)

@@ -90,7 +90,7 @@ ROWS: tuple[Row, ...] = (
 
 def opened(path: Path, **fields: Any) -> Store:
     """A worker's store."""
-    return Store(path, **{"runtime": "taichi", "copies_bytes": 1 << 30, "clock": time.monotonic, **fields})
+    return Store(path, **{"copies_bytes": 1 << 30, "clock": time.monotonic, **fields})
 
 
 @contextlib.contextmanager
@@ -310,14 +310,6 @@ def test_what_cannot_be_read_is_refused_and_left_alone(tmp_path: Path, file: str
     with contextlib.closing(sqlite3.connect(tmp_path / "s" / file)) as connection:
         connection.execute("CREATE TABLE mine (x)")
     with pytest.raises(Refused, match="database of something else"):
-        opened(tmp_path / "s")
-
-
-def test_sessions_of_another_runtime_are_refused_and_left_alone(tmp_path: Path) -> None:
-    """They need that one, and whoever starts the worker is told which it is."""
-    with store_at(tmp_path / "s", runtime="quadrants"):
-        pass
-    with pytest.raises(Refused, match=r"run on quadrants.*--runtime quadrants"):
         opened(tmp_path / "s")
 
 

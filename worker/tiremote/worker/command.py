@@ -23,8 +23,7 @@ from tiremote.worker.front.loop import Loop
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.front.state.store import Store
 from tiremote.worker.front.welcoming import WORKER_VERSION
-
-RUNTIMES = ("taichi",)
+from tiremote.worker.runtimes import RUNTIMES, check_runtime, installed
 
 #: Messages that may wait for one client: a client may have that many small answers on their way.
 _HIGH_WATER = 100_000
@@ -36,7 +35,13 @@ _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 10_000, 30_000
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--bind", "address", default="tcp://127.0.0.1:5555", show_default=True, help="Where to listen.")
 @click.option("--arch", default="auto", show_default=True, help="auto, cuda, vulkan, metal, cpu, ...")
-@click.option("--runtime", type=click.Choice(RUNTIMES), default="taichi", show_default=True)
+@click.option(
+    "--runtime",
+    type=click.Choice(list(RUNTIMES)),
+    default=Settings().runtime,
+    show_default=True,
+    help="Of sessions that ask for none.",
+)
 @click.option("--keys", type=click.Path(path_type=Path), help="This worker's .key_secret file: listen under CURVE.")
 @click.option("--authorized", type=click.Path(path_type=Path), help="The folder of the clients' .key files.")
 @click.option("--lease", default=24 * 3600.0, show_default=True, help="Seconds that a session outlives its clients.")
@@ -115,6 +120,8 @@ def main(
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     settings = Settings(
         options={"arch": arch},
+        runtime=runtime,
+        runtimes=installed(),
         limits=Limits(sessions=max_sessions, session_bytes=session_bytes),
         lease=lease,
         spares=spares,
@@ -127,12 +134,13 @@ def main(
     )
     _take_descriptors()
     try:
+        check_runtime(runtime, settings.runtimes)
         curve = _curve(keys, authorized)
         with contextlib.ExitStack() as stack:
             store = None
             if state is not None:
-                store = stack.enter_context(contextlib.closing(Store(state, runtime, copies, time.monotonic)))
-            _serve(address, curve, settings, runtime, sys.stdin.fileno() if until_eof else None, store)
+                store = stack.enter_context(contextlib.closing(Store(state, copies, time.monotonic)))
+            _serve(address, curve, settings, sys.stdin.fileno() if until_eof else None, store)
     except TiremoteError as error:
         click.echo(f"tiremote-worker: {error}", err=True)
         sys.exit(1)
@@ -159,9 +167,7 @@ def _curve(keys: Path | None, authorized: Path | None) -> Curve | None:
     return None if keys is None or authorized is None else Curve(secret_file=keys, authorized=authorized)
 
 
-def _serve(
-    address: str, curve: Curve | None, settings: Settings, runtime: str, lifeline: int | None, store: Store | None
-) -> None:
+def _serve(address: str, curve: Curve | None, settings: Settings, lifeline: int | None, store: Store | None) -> None:
     wanted = check_address(address, curve=curve is not None)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     authenticator = start_authenticator(context, curve) if curve else None
@@ -175,7 +181,6 @@ def _serve(
         Loop(
             router,
             settings,
-            runtime,
             curve=curve is not None,
             on_ready=functools.partial(_say_ready, real),
             lifeline=lifeline,

@@ -81,12 +81,12 @@ class BakedValues:
 
     def compiled_for(self, kernel: Any) -> list[tuple[Argument, ...]]:
         """The arguments for which a kernel has instances, its owner first where it is of a class."""
-        known = self._compiled.get(kernel, ()) if kernel.compiled_kernels else ()
+        known = self._compiled.get(kernel, ()) if self._runtime.instances(kernel) else ()
         return [compiled.arguments for compiled in known if compiled.arguments is not None]
 
     def is_current(self, kernel: Any) -> bool:
         """Whether compiling it again now would see what each of its compiles saw that can still be launched."""
-        if not kernel.compiled_kernels:
+        if not self._runtime.instances(kernel):
             return True
         for compiled in self._compiled.get(kernel, ()):
             objects = [reference() for reference in compiled.objects]
@@ -96,7 +96,7 @@ class BakedValues:
 
     def forget(self, kernel: Any) -> None:
         """Has a kernel compiled again at its next call."""
-        kernel.compiled_kernels.clear()
+        self._runtime.forget_compiled(kernel, list(self._runtime.instances(kernel)))
         self._compiled.pop(kernel, None)
 
     def _digest(self, function: Any, objects: list[Any]) -> str:

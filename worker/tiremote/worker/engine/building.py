@@ -128,7 +128,7 @@ class Builder:
         keep: bool,
     ) -> Built:
         runtime, namespace = self._runtime, module.__dict__
-        imports = UnitImports(source.unit, self._find)
+        imports = UnitImports(source.unit, runtime.name, self._find)
         namespace |= {
             "ti": runtime.ti,
             "tm": runtime.tm,

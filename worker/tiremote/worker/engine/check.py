@@ -102,7 +102,7 @@ class Checker:
             used: Any = namespace.get(name)
             if self._runtime.is_func(used) and id(used) not in seen:
                 seen |= {id(used)}
-                names |= self._names(used.func.func, namespace, seen)
+                names |= self._names(self._runtime.python_function(used), namespace, seen)
         return names
 
     def _check_names(self, source: Source, namespace: dict[str, Any]) -> None:

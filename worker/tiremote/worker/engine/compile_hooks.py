@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import functools
 import types
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tiremote.worker.engine.compile_clock import CompileClock
+
+if TYPE_CHECKING:
+    from tiremote.worker.engine.runtime import TaichiRuntime
 
 _INSTALLED: Final = "_tiremote_compile_hooks"
 
@@ -25,42 +28,39 @@ _BIT: Final = 0.05
 
 
 class CompileHooks:
-    """Has ``clock`` run in every compile of this process.
+    """Has ``clock`` run in every compile of this process."""
 
-    ``kernel_impl`` makes kernels, ``impl`` holds the state, ``cpu`` is the arch without a GPU, ``ndarray`` the class of
-    arrays that lie where they are computed on.
-    """
-
-    def __init__(self, kernel_impl: Any, impl: Any, cpu: Any, ndarray: type[Any]) -> None:
+    def __init__(self, runtime: TaichiRuntime) -> None:
         self.clock = CompileClock()
-        self._impl = impl
-        self._cpu = cpu
-        self._ndarray = ndarray
-        self._array_type = kernel_impl.ndarray_type.NdarrayType
-        self._as_python = kernel_impl.handle_exception_from_cpp
-        kernel_impl.Kernel.materialize = self._materialize(kernel_impl.Kernel.materialize)
+        self._runtime = runtime
+        self._impl = runtime.impl
+        self._cpu = runtime.ti.cpu
+        self._array_type = runtime.ti.types.ndarray_type.NdarrayType
+        kernels, kernel_class = runtime.module(runtime.layout.kernels), runtime.kernel_class
+        self._as_python = kernels.handle_exception_from_cpp
+        kernel_class.materialize = self._materialize(kernel_class.materialize)
         # A launch that prints waits for that, by this name, when it has started it.
-        kernel_impl.runtime_ops = types.SimpleNamespace(sync=self._sync)
+        kernels.runtime_ops = types.SimpleNamespace(sync=self._sync)
 
     def _materialize(self, original: Any) -> Any:
-        clock = self.clock
+        clock, layout = self.clock, self._runtime.layout
+        instances, of_call = layout.instances[0], layout.compiled_for
 
         @functools.wraps(original)
-        def materialize(kernel: Any, key: Any, args: Any = None, arg_features: Any = None) -> None:
-            if key in kernel.compiled_kernels:
-                # In the way of every launch: all that the original does then, without its looking a second time.
-                kernel.runtime.materialize()
+        def materialize(kernel: Any, key: Any, **given: Any) -> None:
+            if key in getattr(kernel, instances):
+                original(kernel, key, **given)
                 return
             before = clock.compiled
             with clock.compiling():
-                original(kernel, key, args, arg_features)
+                original(kernel, key, **given)
             if clock.on_compiled is not None:
-                clock.on_compiled(kernel, args or ())
+                clock.on_compiled(kernel, given.get(of_call) or ())
             first = kernel.__dict__.get("launch_kernel")
             if first is None:
                 # Only on this one kernel, and only as long as it is needed: no other launch takes longer.
-                first = kernel.launch_kernel = _FirstLaunch(kernel, self)
-            first.waiting[kernel.compiled_kernels[key]] = clock.compiled - before
+                first = kernel.launch_kernel = _FirstLaunch(kernel, self, layout.launched)
+            first.waiting[getattr(kernel, instances)[key]] = clock.compiled - before
 
         return materialize
 
@@ -81,9 +81,9 @@ class CompileHooks:
         config = self._impl.current_cfg()
         if config.arch == self._cpu or config.debug or config.kernel_profiler or kernel.return_type is not None:
             return True
-        for parameter, value in zip(kernel.arguments, args, strict=False):
+        for parameter, value in zip(self._runtime.parameters(kernel), args, strict=False):
             # Of another's array the driver makes a copy, which it brings back.
-            if isinstance(parameter.annotation, self._array_type) and not isinstance(value, self._ndarray):
+            if isinstance(parameter.annotation, self._array_type) and not self._runtime.is_ndarray(value):
                 return True
         # The driver may let what runs already end before it makes machine code.
         self._impl.get_runtime().sync()
@@ -98,35 +98,37 @@ class CompileHooks:
 class _FirstLaunch:
     """Stands before a kernel's ``launch_kernel`` while it has instances that were never launched.
 
-    ``waiting`` are these, and the seconds that their front ends took.
+    ``waiting`` are these, and the seconds that their front ends took. ``launched``: the layout's.
     """
 
-    def __init__(self, kernel: Any, hooks: CompileHooks) -> None:
+    def __init__(self, kernel: Any, hooks: CompileHooks, launched: tuple[int, int]) -> None:
         self.waiting: dict[Any, float] = {}
         self._kernel = kernel
         self._hooks = hooks
+        self._instance, self._arguments = launched
 
-    def __call__(self, instance: Any, *args: Any) -> Any:
+    def __call__(self, *given: Any, **more: Any) -> Any:
         kernel, hooks, clock = self._kernel, self._hooks, self._hooks.clock
-        launch = type(kernel).launch_kernel
+        instance, launch = given[self._instance], type(kernel).launch_kernel
         if instance not in self.waiting:
-            return launch(kernel, instance, *args)
+            return launch(kernel, *given, **more)
         before = clock.compiled
         with clock.compiling():
             hooks.make_back_end(instance)
         spare = hooks.spare(self.waiting[instance] + clock.compiled - before)
-        with clock.launching_first(spare) if hooks.waits(kernel, args) else clock.compiling():
-            value = launch(kernel, instance, *args)
+        waits = hooks.waits(kernel, given[self._arguments :])
+        with clock.launching_first(spare) if waits else clock.compiling():
+            value = launch(kernel, *given, **more)
         del self.waiting[instance]
         if not self.waiting:
             del kernel.launch_kernel
         return value
 
 
-def install(kernel_impl: Any, impl: Any, cpu: Any, ndarray: type[Any]) -> CompileClock:
+def install(runtime: TaichiRuntime) -> CompileClock:
     """The clock of this process, which `CompileHooks` have run."""
-    installed: CompileHooks | None = getattr(kernel_impl.Kernel, _INSTALLED, None)
+    installed: CompileHooks | None = getattr(runtime.kernel_class, _INSTALLED, None)
     if installed is None:
-        installed = CompileHooks(kernel_impl, impl, cpu, ndarray)
-        setattr(kernel_impl.Kernel, _INSTALLED, installed)
+        installed = CompileHooks(runtime)
+        setattr(runtime.kernel_class, _INSTALLED, installed)
     return installed.clock

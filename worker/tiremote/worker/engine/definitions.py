@@ -83,15 +83,15 @@ def _definition(name: str, value: Any, line: int, checked: bool, runtime: Taichi
 
 def _described(name: str, value: Any, line: int, checked: bool, runtime: TaichiRuntime) -> Definition:
     if runtime.is_kernel(value) or runtime.is_func(value):
-        owner = runtime.primal(value) if runtime.is_kernel(value) else value.func
+        callee = runtime.callee(value)
         return Definition(
             name=name,
             kind="kernel" if runtime.is_kernel(value) else "func",
             line=line,
             parameters=tuple(
-                Parameter(name=each.name, takes=_takes(each.annotation, runtime)) for each in owner.arguments
+                Parameter(name=each.name, takes=_takes(each.annotation, runtime)) for each in runtime.parameters(callee)
             ),
-            returns=_returns(tuple(owner.return_type or ()), runtime),
+            returns=_returns(tuple(callee.return_type or ()), runtime),
             doc=_doc(value),
             checked=checked,
         )

@@ -21,6 +21,7 @@ from tiremote.protocol.errors import (
     SourceFrame,
     TiremoteError,
 )
+from tiremote.worker.engine.runtime_imports import OtherRuntimeError
 from tiremote.worker.engine.source import source_of
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _INSIDES = re.compile(r"^\s*(?:[\[(]kernel=[^\])]*[\])]|\[[\w./]+\.(?:cpp|cc|h|cu):[^\]]*\])\s*")
 #: The same inside a traceback that Taichi printed into its message.
 _INTERNAL = re.compile(r"^RuntimeError: \[[\w./]+:[^\]]*\]\s*")
+
+#: In front of what is wrong with an argument, in some runtimes.
+_ENSURING = re.compile(r"^exception while trying to ensure compiled ")
 
 #: Behind a wrong argument of one of Taichi's own functions: what its C++ side takes.
 _PYBIND = re.compile(r" The following argument types are supported:.*$")
@@ -84,11 +88,15 @@ def load_error(error: BaseException, runtime: TaichiRuntime | None = None) -> Ti
     if is_out_of_memory(error):
         return OutOfMemory(_told(error).message)
     told = _told(error)
+    if isinstance(error, OtherRuntimeError):
+        return CompileError(told.message, frames=told.frames)
     if isinstance(error, ImportError):
-        return CompileError(f"{_named(error, told.message)}: the worker's Python cannot import it", frames=told.frames)
+        return CompileError(
+            f"{_named(error, told.message, runtime)}: the worker's Python cannot import it", frames=told.frames
+        )
     if isinstance(error, SystemExit):
         return CompileError("the source ends the program (SystemExit) while it is loaded", frames=told.frames)
-    message = told.message if _is_compilation(error, runtime) else _named(error, told.message)
+    message = told.message if _is_compilation(error, runtime) else _named(error, told.message, runtime)
     return CompileError(message, frames=told.frames)
 
 
@@ -110,8 +118,8 @@ def run_error(error: BaseException, runtime: TaichiRuntime | None = None) -> Tir
     if runtime is not None and isinstance(error, runtime.argument_errors()):
         return KernelArgumentError(told.message, frames=told.frames)
     taichis_own = runtime is not None and isinstance(error, runtime.assertion_errors())
-    message = told.message if taichis_own else _named(error, told.message)
-    kind = "AssertionError" if taichis_own else type(error).__name__.removeprefix("Taichi")
+    message = told.message if taichis_own else _named(error, told.message, runtime)
+    kind = "AssertionError" if taichis_own else type(error).__name__.removeprefix(_prefix(runtime))
     if isinstance(error, SystemExit):
         message = f"SystemExit: the code asked to end the program with {error.code!r}; the session goes on"
     return KernelRuntimeError(message, type=kind, frames=told.frames)
@@ -147,7 +155,9 @@ def _read_text(text: str) -> tuple[str, list[SourceFrame]]:
             frames += _frame_of(place)
         elif line.startswith("Traceback (most recent call last)"):
             is_traceback, kept = True, []
-        elif _RULE.match(line) or _CARETS.match(line) or (in_place and line.startswith("    ")):
+        elif (
+            _RULE.match(line) or _ENSURING.match(line) or _CARETS.match(line) or (in_place and line.startswith("    "))
+        ):
             continue
         elif line.strip():
             in_place = False
@@ -190,9 +200,14 @@ def _is_compilation(error: BaseException, runtime: TaichiRuntime | None) -> bool
     return runtime is not None and isinstance(error, runtime.compile_errors())
 
 
-def _named(error: BaseException, message: str) -> str:
+def _prefix(runtime: TaichiRuntime | None) -> str:
+    """What the names of the runtime's own exceptions begin with."""
+    return "Taichi" if runtime is None else runtime.layout.errors
+
+
+def _named(error: BaseException, message: str, runtime: TaichiRuntime | None) -> str:
     name = type(error).__name__
-    if name.startswith("Taichi") and message:
+    if name.startswith(_prefix(runtime)) and message:
         return message
     if isinstance(error, (NameError, AttributeError)):
         # Python's own "Did you mean" is worked out when the exception is shown.

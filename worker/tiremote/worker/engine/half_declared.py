@@ -19,15 +19,8 @@ if TYPE_CHECKING:
 
 #: Lists of what is declared and not yet allocated.
 _PENDING = ("global_vars", "grad_vars", "dual_vars", "matrix_fields")
-#: Where a compile or a tape stands.
-_POSITION = (
-    "inside_kernel",
-    "compiling_callable",
-    "current_kernel",
-    "target_tape",
-    "fwd_mode_manager",
-    "grad_replaced",
-)
+#: Where a compile or a tape stands, beside what the layout names; and where nothing is compiled and nothing recorded.
+_POSITION = {"inside_kernel": False, "grad_replaced": False, "target_tape": None, "fwd_mode_manager": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +126,7 @@ def take_snapshot(runtime: TaichiRuntime) -> Snapshot:
     return Snapshot(
         kernels=tuple(state.kernels),
         pending={name: tuple(getattr(state, name)) for name in _PENDING},
-        position={name: getattr(state, name) for name in _POSITION},
+        position={name: getattr(state, name) for name in (*_POSITION, *runtime.layout.compiling)},
         source_info=tuple(state.src_info_stack),
         builders=tuple(state.unfinalized_fields_builder),
         root=runtime.impl._root_fb,
@@ -144,9 +137,8 @@ def take_snapshot(runtime: TaichiRuntime) -> Snapshot:
 def leave_kernel(runtime: TaichiRuntime) -> None:
     """Puts the runtime where it stands when nothing is compiled and nothing recorded."""
     state = runtime.state
-    state.inside_kernel = state.grad_replaced = False
-    state.compiling_callable = state.current_kernel = None
-    state.target_tape = state.fwd_mode_manager = None
+    for name, value in (*_POSITION.items(), *((name, None) for name in runtime.layout.compiling)):
+        setattr(state, name, value)
     state.src_info_stack.clear()
 
 

@@ -40,7 +40,7 @@ def install(runtime: TaichiRuntime) -> None:
     setattr(impl, _INSTALLED, True)
     guard = _KernelGuard(runtime)
     impl.subscript = guard.around(impl.subscript)
-    error = runtime.lang("exception").TaichiAssertionError
+    error = runtime.exception("AssertionError")
     for array, bounds in (
         (runtime.lang("field").Field, lambda field: _field_bounds(field, field._get_field_members()[0].ptr.snode())),
         (runtime.lang("_ndarray").Ndarray, lambda ndarray: _Bounds(tuple(ndarray.arr.total_shape()))),
@@ -146,7 +146,7 @@ class _KernelGuard:
 
 
 def _checked(
-    original: Callable[[Any, Any], Any], impl: Any, bounds_of: Callable[[Any], _Bounds], error: type[Exception]
+    original: Callable[[Any, Any], Any], impl: Any, bounds_of: Callable[[Any], _Bounds], error: type[BaseException]
 ) -> Callable[[Any, Any], Any]:
     """The same for an element that Python code reads or writes."""
 

@@ -31,6 +31,7 @@ _WITHOUT_EFFECT = frozenset(
         "num_compile_threads",
         "print_full_traceback",
         "require_version",
+        "src_ll_cache",
         "timeline",
         "verbose",
     }

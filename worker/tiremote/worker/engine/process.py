@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from tiremote.protocol.codec import read_header, request_from_header
 from tiremote.protocol.error_wire import error_to_wire
-from tiremote.protocol.errors import EngineCrashed, InternalError, Interrupted, TiremoteError
+from tiremote.protocol.errors import EngineCrashed, InternalError, Interrupted, Refused, TiremoteError
 from tiremote.protocol.messages import EngineRequest
 from tiremote.protocol.packing import pack
 from tiremote.protocol.results import EngineInfo
@@ -27,6 +27,7 @@ from tiremote.worker.engine.orphans import die_with
 from tiremote.worker.engine.output import EngineOutput
 from tiremote.worker.engine.outside import Outside
 from tiremote.worker.engine.runtime import TaichiRuntime
+from tiremote.worker.engine.runtime_imports import keep_others_out
 from tiremote.worker.engine.service import Service
 from tiremote.worker.engine.source import source_of
 from tiremote.worker.engine.warm_up import warm_up
@@ -292,7 +293,17 @@ def die_plainly() -> None:
 def main(argv: list[str]) -> None:
     """``python -m tiremote.worker.engine LINK PAGE RUNTIME``: two descriptors and a name, from the front."""
     link, page, runtime = int(argv[0]), int(argv[1]), argv[2]
-    engine = EngineProcess(Channel(socket.socket(fileno=link)), Page(page), TaichiRuntime(runtime), EngineOutput())
+    keep_others_out(runtime)
+    channel = Channel(socket.socket(fileno=link))
+    try:
+        made = TaichiRuntime(runtime)
+    except Exception as error:
+        # What it is told to prepare cannot be; a worker may have been started without what a kept session needs.
+        why = Refused(f"runtime {runtime!r} cannot be imported on the worker: {type(error).__name__}: {error}")
+        channel.send(Ready(failure=list(error_to_wire(why))))
+        channel.receive()
+        return
+    engine = EngineProcess(channel, Page(page), made, EngineOutput())
     os.close(page)
     # Nothing that the user's code starts may keep the link open: the front would not see this process die.
     os.set_inheritable(link, False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 
@@ -19,12 +19,11 @@ def silenced(ti: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def quiet_environment() -> Iterator[None]:
+def quiet_environment(wanted: Mapping[str, str]) -> Iterator[None]:
     """While the module is imported: no banner, no call home, and kernel prints go to the real stdout.
 
     Taichi turns on a print buffer of its own when ``sys.stdout`` is replaced at import, which loses prints.
     """
-    wanted = {"ENABLE_TAICHI_HEADER_PRINT": "0", "TI_SKIP_VERSION_CHECK": "ON", "TI_ENABLE_PYBUF": "0"}
     before = {key: os.environ.get(key) for key in wanted}
     os.environ.update(wanted)
     try:

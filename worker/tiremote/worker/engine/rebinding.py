@@ -83,9 +83,10 @@ class Rebinder:
             owner = self.value(value.__self__, depth)
             if owner is not value.__self__:
                 return getattr(owner, value.__name__, value)
-        elif self._runtime.is_bound_kernel(value):
-            owner = self.value(value._kernel_owner, depth)
-            if owner is not value._kernel_owner:
+        elif self._runtime.is_bound(value):
+            was = self._runtime.bound_to(value)
+            owner = self.value(was, depth)
+            if owner is not was:
                 return getattr(owner, value.__name__, value)
         elif is_a(value, type):
             if str(value.__module__).startswith(MODULE_PREFIX):

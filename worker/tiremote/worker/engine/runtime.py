@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import gc
 import importlib
 import io
 import types
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,7 @@ from tiremote.worker.engine.quiet import quiet_environment, silenced
 from tiremote.worker.engine.runtime_arrays import ArrayRuntime
 from tiremote.worker.engine.snode_trees import SNodeTrees
 from tiremote.worker.engine.split_root import RootSplitter
+from tiremote.worker.runtimes import RUNTIMES
 
 #: Names on the wire of what Taichi calls otherwise; every other primitive type has the same name in both.
 _WIRE_TO_TAICHI = {"bool": "u1"}
@@ -62,8 +64,7 @@ class CompiledInstances:
         """Drops what was compiled since: it may have fields baked in that are no more."""
         for kernel in runtime.every_kernel():
             _, before = self.known.get(id(kernel), (None, frozenset()))
-            for key in [key for key in kernel.compiled_kernels if key not in before]:
-                del kernel.compiled_kernels[key]
+            runtime.forget_compiled(kernel, [key for key in runtime.instances(kernel) if key not in before])
 
 
 class TaichiRuntime(ArrayRuntime):
@@ -71,17 +72,21 @@ class TaichiRuntime(ArrayRuntime):
 
     def __init__(self, name: str = "taichi") -> None:
         self.name = name
-        self._lang: dict[str, Any] = {}
-        with quiet_environment():
+        self.layout = layout = RUNTIMES[name].layout
+        self._modules: dict[str, Any] = {}
+        with quiet_environment(layout.environment):
             self.ti: Any = importlib.import_module(name)
             self.tm: Any = importlib.import_module(f"{name}.math")
         self.impl: Any = self.lang("impl")
         self.core: Any = importlib.import_module(f"{name}._lib").core
-        ndarray = self.lang("_ndarray").Ndarray
-        self.compile_clock = compile_hooks.install(self.lang("kernel_impl"), self.impl, self.ti.cpu, ndarray)
-        context = self.lang("ast.ast_transformer_utils").ASTTransformerContext
-        source_hooks.install(self.lang("kernel_impl"), self.impl, context)
+        self._decorated: type[Any] = self.found(layout.decorated) if layout.decorated else types.FunctionType
+        self._bound: type[Any] = self.found(layout.bound)
+        self.kernel_class: type[Any] = self.module(layout.kernels).Kernel
+        self.compile_clock = compile_hooks.install(self)
+        source_hooks.install(self)
         index_guard.install(self)
+        if layout.decorated:
+            _bind_anew(self._decorated, self._bound)
         self.trees = SNodeTrees(self)
         self.split_root = RootSplitter(self)
         self.guard_init = InitGuard(self)
@@ -92,12 +97,24 @@ class TaichiRuntime(ArrayRuntime):
         self.outside: Outside | None = None
         self.info: RuntimeInfo | None = None
 
-    def lang(self, module: str) -> Any:
-        """A module of the runtime's ``lang`` package, such as ``kernel_impl``."""
-        found = self._lang.get(module)
+    def module(self, path: str) -> Any:
+        """A module below the runtime's package, such as ``lang.impl``."""
+        found = self._modules.get(path)
         if found is None:
-            found = self._lang[module] = importlib.import_module(f"{self.name}.lang.{module}")
+            found = self._modules[path] = importlib.import_module(f"{self.name}.{path}")
         return found
+
+    def lang(self, module: str) -> Any:
+        """A module of the runtime's ``lang`` package, such as ``impl``."""
+        return self.module(f"lang.{module}")
+
+    def found(self, place: tuple[str, str]) -> Any:
+        """What is at a place of the layout: a module and a name in it, perhaps one in a class."""
+        return functools.reduce(getattr, place[1].split("."), self.module(place[0]))
+
+    def exception(self, name: str) -> type[BaseException]:
+        """The runtime's own exception, such as ``CompilationError``."""
+        return getattr(self.lang("exception"), f"{self.layout.errors}{name}")  # type: ignore[no-any-return]
 
     # Starting ---------------------------------------------------------------------------------------------
 
@@ -114,7 +131,7 @@ class TaichiRuntime(ArrayRuntime):
         arch = self._choose_arch(asked)
         with contextlib.redirect_stdout(io.StringIO()), self.guard_init.lifted():
             try:
-                self.ti.init(arch=getattr(self.ti, arch), log_level="error", **checked)
+                self.ti.init(arch=getattr(self.ti, arch), log_level="error", **self.layout.init, **checked)
             except Exception as error:
                 raise Refused(f"arch={asked!r} does not start here: {_one_line(error)}") from error
         real = self.arch()
@@ -137,7 +154,7 @@ class TaichiRuntime(ArrayRuntime):
         self.free_what_is_dropped()
 
     def is_started(self) -> bool:
-        return self.state.prog is not None
+        return getattr(self.state, self.layout.program) is not None
 
     def _choose_arch(self, asked: str) -> str:
         if asked == "auto":
@@ -220,49 +237,81 @@ class TaichiRuntime(ArrayRuntime):
 
     def is_kernel(self, value: object) -> bool:
         """Whether this is what ``@ti.kernel`` makes of a function or a method."""
-        return _is_function(value) and getattr(value, "_is_wrapped_kernel", False) is True
+        return type(value) is self._decorated and getattr(value, "_is_wrapped_kernel", False) is True
 
     def is_class_kernel(self, value: object) -> bool:
         """Whether this kernel takes ``self``: it can only be called through an instance."""
         return self.is_kernel(value) and bool(getattr(value, "_is_classkernel", False))
 
+    def is_bound(self, value: object) -> bool:
+        """Whether this is a kernel or func got from an instance, of what the runtime makes for that."""
+        return issubclass(type(value), self._bound)
+
     def is_bound_kernel(self, value: object) -> bool:
         """Whether this is a kernel got from an instance of a ``data_oriented`` class."""
-        return issubclass(type(value), self.lang("kernel_impl")._BoundedDifferentiableMethod)
+        return self.is_bound(value) and getattr(value, "_is_wrapped_kernel", True) is True
 
     def is_func(self, value: object) -> bool:
         """Whether this is what ``@ti.func``, ``@ti.pyfunc`` or ``@ti.real_func`` makes of a function."""
-        return _is_function(value) and getattr(value, "_is_taichi_function", False) is True
+        return type(value) is self._decorated and getattr(value, self.layout.func_mark, False) is True
 
     def primal(self, kernel: Any) -> Any:
         """The ``Kernel`` object behind a decorated kernel or a bound one."""
         return kernel._primal
 
+    def bound_to(self, value: Any) -> Any:
+        """The object that a bound kernel or func was got from."""
+        return getattr(value, self.layout.owner)
+
     def owner(self, kernel: Any) -> tuple[Any, ...]:
         """The object that a kernel was got from, in front of its arguments; nothing for any other kernel."""
-        owned = self.is_bound_kernel(kernel) and not kernel._is_staticmethod
-        return (kernel._kernel_owner,) if owned else ()
+        return (self.bound_to(kernel),) if self._takes_owner(kernel) else ()
 
     def python_function(self, kernel: Any) -> Any:
         """The Python function that was decorated as a kernel or func."""
-        return kernel.func.func if self.is_func(kernel) else self.primal(kernel).func
+        return self.callee(kernel).func
+
+    def callee(self, decorated: Any) -> Any:
+        """The runtime's object behind what was decorated as a kernel or func: it has parameters and a text."""
+        if not self.is_func(decorated):
+            return self.primal(decorated)
+        return decorated.func if self.layout.decorated is None else decorated.wrapper
 
     def ensure_compiled(self, kernel: Any, *args: Any) -> Any:
         """Builds the front end of a kernel for these arguments without a launch; gives the instance's key.
 
         A bound or class kernel takes its owner as the first argument.
         """
-        return self.primal(kernel).ensure_compiled(*args)
+        primal, config = self.primal(kernel), self.config()
+        for name in self.layout.call_settings:
+            setattr(primal, name, getattr(config, name))
+        return primal.ensure_compiled(*args)
+
+    def instances(self, kernel: Any) -> Mapping[Any, Any]:
+        """What a ``Kernel`` object was compiled to, by the keys of its instances."""
+        return getattr(kernel, self.layout.instances[0])  # type: ignore[no-any-return]
+
+    def forget_compiled(self, kernel: Any, keys: Collection[Any]) -> None:
+        """Drops instances of a ``Kernel`` object."""
+        for name in self.layout.instances:
+            known = getattr(kernel, name)
+            for key in keys:
+                known.pop(key, None)
+        if keys and self.layout.launches:
+            # Another instance may be at the address that a launch is remembered by.
+            launches, *remembered = self.layout.launches
+            for name in remembered:
+                getattr(getattr(kernel, launches), name).clear()
 
     def make_back_end(self, kernel: Any, key: Any) -> None:
         """Makes what it can of an instance's machine code before its first launch."""
         program = self.state.prog
-        program.compile_kernel(program.config(), program.get_device_caps(), self.primal(kernel).compiled_kernels[key])
+        program.compile_kernel(program.config(), program.get_device_caps(), self.instances(self.primal(kernel))[key])
 
     def compiled_instances(self) -> CompiledInstances:
         """What is compiled now; ``forget_later(runtime)`` drops what came since."""
         known = [*self.state.kernels, *self._unregistered]
-        return CompiledInstances({id(kernel): (kernel, frozenset(kernel.compiled_kernels)) for kernel in known})
+        return CompiledInstances({id(kernel): (kernel, frozenset(self.instances(kernel))) for kernel in known})
 
     def every_kernel(self) -> list[Any]:
         """Every ``Kernel`` object that somebody may still call."""
@@ -271,7 +320,7 @@ class TaichiRuntime(ArrayRuntime):
     def forget_all_compiled(self) -> None:
         """Drops the instances of every kernel there is."""
         for kernel in [*self.state.kernels, *self._unregistered]:
-            kernel.compiled_kernels.clear()
+            self.forget_compiled(kernel, list(self.instances(kernel)))
 
     def unregister_kernels(self, which: Callable[[Any], bool]) -> int:
         """Takes ``Kernel`` objects out of the runtime's register, which would keep them alive for ever.
@@ -360,15 +409,15 @@ class TaichiRuntime(ArrayRuntime):
 
     def compile_errors(self) -> tuple[type[BaseException], ...]:
         """What the runtime raises while it compiles a kernel."""
-        return (self.lang("exception").TaichiCompilationError,)
+        return (self.exception("CompilationError"),)
 
     def argument_errors(self) -> tuple[type[BaseException], ...]:
         """What the runtime raises for an argument that it cannot take."""
-        return (self.lang("exception").TaichiRuntimeTypeError,)
+        return (self.exception("RuntimeTypeError"),)
 
     def assertion_errors(self) -> tuple[type[BaseException], ...]:
         """What a failed ``assert`` in a kernel and an index out of bounds in a debug session raise."""
-        return (self.lang("exception").TaichiAssertionError, self.core.TaichiAssertionError)
+        return (self.exception("AssertionError"), getattr(self.core, f"{self.layout.errors}AssertionError"))
 
 
 def _same_members(old: Mapping[str, Any], new: Mapping[str, Any], runtime: TaichiRuntime) -> bool:
@@ -377,9 +426,14 @@ def _same_members(old: Mapping[str, Any], new: Mapping[str, Any], runtime: Taich
     )
 
 
-def _is_function(value: object) -> bool:
-    # isinstance would run the __getattribute__ of a user's object.
-    return type(value) is types.FunctionType
+def _bind_anew(decorated: Any, bound: Any) -> None:
+    """Has what a method is got from not remember it in its object: there it would be an attribute of the user's, and
+    outlive the class that the object had before a reload."""
+
+    def get(method: Any, instance: Any, owner: Any) -> Any:  # noqa: ARG001 (what `__get__` is given)
+        return method if instance is None else bound(instance, method)
+
+    decorated.__get__ = get
 
 
 def _one_line(error: BaseException) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,11 +22,7 @@ from tiremote.worker.engine.signature import (
     TemplateType,
 )
 from tiremote.worker.engine.ways import Way
-
-#: The most arguments of one launch, templates left out. Taichi has it inside a function (kernel_impl.py,
-#: ``max_arg_num``); its forks raised it.
-_MAX_ARGUMENTS = {"taichi": 64}
-_MAX_ARGUMENTS_OF_FORKS = 512
+from tiremote.worker.runtimes import Layout
 
 _META = "_tiremote_meta"
 _MADE = "_tiremote_made"
@@ -36,13 +32,18 @@ class ArrayRuntime:
     """Signatures of kernels, and everything that lies in an array."""
 
     name: str
+    layout: Layout
     ti: Any
     impl: Any
     core: Any
+    kernel_class: type[Any]
 
     if TYPE_CHECKING:
 
+        def module(self, path: str) -> Any: ...
         def lang(self, module: str) -> Any: ...
+        def found(self, place: tuple[str, str]) -> Any: ...
+        def is_bound_kernel(self, value: object) -> bool: ...
         def dtype_name(self, dtype: Any) -> str: ...
         def dtype_object(self, name: str) -> Any: ...
         def is_ndarray(self, value: object) -> bool: ...
@@ -54,31 +55,35 @@ class ArrayRuntime:
     @property
     def max_arguments(self) -> int:
         """The most arguments that one launch takes."""
-        return _MAX_ARGUMENTS.get(self.name, _MAX_ARGUMENTS_OF_FORKS)
+        return self.layout.max_arguments
 
     def kernel_behind(self, target: Any) -> tuple[Any, int]:
         """The ``Kernel`` object that calling ``target`` launches, and how many leading arguments it fills itself.
 
         ``target`` is a decorated kernel, a kernel got from an instance, or the ``grad`` of one of them.
         """
-        lang = self.lang("kernel_impl")
-        if isinstance(target, lang.Kernel):
+        if isinstance(target, self.kernel_class):
             return target, 0
         owner = getattr(target, "__self__", None)
-        if isinstance(owner, lang._BoundedDifferentiableMethod):
-            return owner._adjoint, 1
-        if isinstance(target, lang._BoundedDifferentiableMethod):
-            return target._primal, 0 if target._is_staticmethod else 1
-        return target._primal, 0
+        if self.is_bound_kernel(owner):
+            return owner._adjoint, 1  # type: ignore[union-attr]
+        return target._primal, int(self._takes_owner(target))
+
+    def _takes_owner(self, kernel: Any) -> bool:
+        """Whether this kernel was got from an instance, which is its first argument."""
+        return self.is_bound_kernel(kernel) and not getattr(kernel, "_is_staticmethod", False)
+
+    def parameters(self, callee: Any) -> Sequence[Any]:
+        """The parameters of a ``Kernel`` object or a func's, each with a ``name`` and an ``annotation``."""
+        return getattr(callee, self.layout.parameters)  # type: ignore[no-any-return]
 
     def parameter_types(self, kernel: Any) -> tuple[tuple[str, ParameterType], ...]:
         """Name and type of every parameter of a ``Kernel`` object, ``self`` included."""
-        return tuple((each.name, self.parameter_type(each.annotation)) for each in kernel.arguments)
+        return tuple((each.name, self.parameter_type(each.annotation)) for each in self.parameters(kernel))
 
     def called_with(self, kernel: Any) -> tuple[tuple[str, ParameterType], ...]:
         """Name and type of what a caller gives to a decorated kernel, or to one got from an object."""
-        owned = issubclass(type(kernel), self.lang("kernel_impl")._BoundedDifferentiableMethod)
-        return self.parameter_types(kernel._primal)[1 if owned and not kernel._is_staticmethod else 0 :]
+        return self.parameter_types(kernel._primal)[int(self._takes_owner(kernel)) :]
 
     def parameter_type(self, annotation: Any) -> ParameterType:
         """An annotation in our words."""
@@ -98,7 +103,7 @@ class ArrayRuntime:
             return TemplateType()
         for what, module, kinds in (
             ("texture", "_texture", ("TextureType", "RWTextureType")),
-            ("sparse matrix builder", "kernel_impl", ("sparse_matrix_builder",)),
+            ("sparse matrix builder", "impl", ("sparse_matrix_builder",)),
             ("argpack", "argpack", ("ArgPackType",)),
         ):
             if type(annotation).__name__ in kinds:
@@ -285,14 +290,22 @@ class ArrayRuntime:
     def _hold_template_fields_weakly(self) -> None:
         # A kernel remembers each field it was given as a template, as the key of its compiled instance. Taichi does
         # the same for data_oriented objects, with a weak reference.
-        mapper = self.lang("kernel_impl").TaichiCallableTemplateMapper
-        extract = mapper.extract_arg
-        if hasattr(extract, "__wrapped__"):
-            return
         fields = (self.lang("field").Field, self.lang("matrix").MatrixField, self.lang("struct").StructField)
+        for module, name in self.layout.features:
+            *classes, function = name.split(".")
+            place = functools.reduce(getattr, classes, self.module(module))
+            extract = getattr(place, function)
+            if not hasattr(extract, "__wrapped__"):
+                weak = _weakly(extract, fields)
+                setattr(place, function, staticmethod(weak) if classes else weak)
 
-        @functools.wraps(extract)
-        def extract_arg(arg: Any, anno: Any, name: str) -> Any:
-            return weakref.ref(arg) if isinstance(arg, fields) else extract(arg, anno, name)
 
-        mapper.extract_arg = staticmethod(extract_arg)
+def _weakly(extract: Callable[..., Any], fields: tuple[type[Any], ...]) -> Callable[..., Any]:
+    """``extract(..., argument, annotation, name)`` that refers to fields weakly."""
+
+    @functools.wraps(extract)
+    def extract_arg(*args: Any) -> Any:
+        argument = args[-3]
+        return weakref.ref(argument) if isinstance(argument, fields) else extract(*args)
+
+    return extract_arg

@@ -11,9 +11,12 @@ import ast
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tiremote.worker.engine.source import Source, source_of
+
+if TYPE_CHECKING:
+    from tiremote.worker.engine.runtime import TaichiRuntime
 
 #: Taichi shows a tab as this many spaces before it parses, and counts columns in that.
 _TAB: Final = 4
@@ -24,17 +27,21 @@ _INSTALLED: Final = "_tiremote_hooks"
 Place = Callable[[Any, Any], str]
 
 
-def install(kernel_impl: Any, impl: Any, context: Any) -> None:
-    """``kernel_impl`` makes kernels, ``impl`` holds the state; ``context`` is the class that walks their trees."""
+def install(runtime: TaichiRuntime) -> None:
+    """Once for a process."""
+    layout, impl = runtime.layout, runtime.impl
+    context = getattr(runtime.lang("ast.ast_transformer_utils"), layout.context)
     if hasattr(context, _INSTALLED):
         return
     setattr(context, _INSTALLED, True)
-    kernel_impl.getsourcelines = _lines_of(kernel_impl.getsourcelines)
-    kernel_impl.getsourcefile = _file_of(kernel_impl.getsourcefile)
-    kernel_impl._inside_class = _inside_class(kernel_impl._inside_class)
-    context.get_pos_info = _place(context.get_pos_info)
-    kernel_impl.Kernel.materialize = _never_nested(kernel_impl.Kernel.materialize, kernel_impl.TaichiSyntaxError)
-    impl.ti_assert = _placed_assert(impl.ti_assert, impl)
+    texts, decorators = runtime.module(layout.texts), runtime.lang("kernel_impl")
+    texts.getsourcelines = _lines_of(texts.getsourcelines)
+    texts.getsourcefile = _file_of(texts.getsourcefile)
+    decorators._inside_class = _inside_class(decorators._inside_class)
+    setattr(context, layout.place, _place(getattr(context, layout.place)))
+    kernel_class = runtime.kernel_class
+    kernel_class.materialize = _never_nested(kernel_class.materialize, runtime.exception("SyntaxError"))
+    setattr(impl, layout.asserting, _placed_assert(getattr(impl, layout.asserting), impl))
 
 
 def _lines_of(original: Callable[[Any], tuple[list[str], int]]) -> Callable[[Any], tuple[list[str], int]]:
@@ -47,21 +54,26 @@ def _lines_of(original: Callable[[Any], tuple[list[str], int]]) -> Callable[[Any
         last = source.functions[first].end_lineno or first
         indent = _indent(source, first)
         lines = {number: source.lines[number - 1] for number in range(first, last + 1)}
-        _blank_none(source, source.functions[first].returns, lines)
+        _plain_returns(source, source.functions[first].returns, lines)
         return [_shown(line)[_cut(source, number, indent) :] for number, line in lines.items()], first
 
     return getsourcelines
 
 
-def _blank_none(source: Source, returns: ast.expr | None, lines: dict[int, str]) -> None:
-    """Replaces ``-> None`` by spaces: Taichi takes it in the signature and then fails over it in the text."""
-    if not (isinstance(returns, ast.Constant) and returns.value is None):
+def _plain_returns(source: Source, returns: ast.expr | None, lines: dict[int, str]) -> None:
+    """Replaces ``-> None`` by spaces: Taichi takes it in the signature and then fails over it in the text. Of a type in
+    quotes it takes any name: some runtimes end the process over a constant."""
+    if returns is None or returns.end_lineno != returns.lineno:
         return
     line = lines[returns.lineno]
     first, last = source.byte_columns(returns.lineno, returns.col_offset, returns.end_col_offset or 0)
     arrow = line.rfind("->", 0, first - 1)
-    if arrow >= 0:
+    if arrow < 0:
+        return
+    if isinstance(returns, ast.Constant) and returns.value is None:
         lines[returns.lineno] = line[:arrow] + " " * (last - 1 - arrow) + line[last - 1 :]
+    elif line[last - 2 : last - 1] in ("'", '"'):
+        lines[returns.lineno] = line[: first - 1] + "_" + " " * (last - first - 1) + line[last - 1 :]
 
 
 def _file_of(original: Callable[[Any], str]) -> Callable[[Any], str]:
@@ -120,7 +132,7 @@ def _placed_assert(original: Callable[..., None], impl: Any) -> Callable[..., No
     return ti_assert
 
 
-def _never_nested(original: Callable[..., None], error: type[Exception]) -> Callable[..., None]:
+def _never_nested(original: Callable[..., None], error: type[BaseException]) -> Callable[..., None]:
     """Taichi refuses a kernel inside a kernel only if the inner one is not compiled yet; else it launches it, once,
     while the outer one is compiled."""
 

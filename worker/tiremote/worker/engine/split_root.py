@@ -32,16 +32,17 @@ class RootSplitter:
         if not before.empty or before.finalized:
             yield
             return
-        plain = impl.FieldsBuilder
+        builders = self._runtime.module(self._runtime.layout.next_root)
+        plain = builders.FieldsBuilder
         made = self._split_class()
         self._runtime.state.unfinalized_fields_builder.pop(before, None)
         impl._root_fb = made()
         # Taichi makes the next root by this name when a launch has allocated the one before.
-        impl.FieldsBuilder = made
+        builders.FieldsBuilder = made
         try:
             yield
         finally:
-            impl.FieldsBuilder = plain
+            builders.FieldsBuilder = plain
 
     def settle(self, discarded: Collection[int]) -> None:
         """Drops what is declared and not allocated and has no field but the discarded (ids of members); allocates the

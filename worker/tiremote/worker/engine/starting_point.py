@@ -180,8 +180,8 @@ class StartingPoint:
             yield from (("", each) for each in content_of(value))
         elif is_a(value, types.MethodType):
             yield from (("", each) for each in (value.__self__, value.__func__))
-        elif self._runtime.is_bound_kernel(value):
-            yield "", value._kernel_owner
+        elif self._runtime.is_bound(value):
+            yield "", self._runtime.bound_to(value)
         elif is_a(value, type) and str(value.__module__).startswith(MODULE_PREFIX):
             yield from ((f".{name}", _unwrapped(each)) for name, each in own_names(vars(value)).items())
         elif is_a(value, types.ModuleType):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiremote.protocol.errors import UnknownName
+from tiremote.worker.engine.runtime_imports import everything, meant_by
 from tiremote.worker.engine.unit import Unit
 
 if TYPE_CHECKING:
@@ -30,10 +31,14 @@ Imports = dict[str, set[str | None]]
 
 
 class UnitImports:
-    """What one text may import. ``find`` gives the current version of a unit and raises `UnknownName`."""
+    """What one text may import. ``find`` gives the current version of a unit and raises `UnknownName`.
 
-    def __init__(self, importer: str, find: Callable[[str], LoadedUnit]) -> None:
+    ``runtime`` is the name of the session's.
+    """
+
+    def __init__(self, importer: str, runtime: str, find: Callable[[str], LoadedUnit]) -> None:
         self._importer = importer
+        self._runtime = runtime
         self._find = find
         self.taken: Imports = {}
 
@@ -60,11 +65,13 @@ class UnitImports:
     ) -> types.ModuleType:
         if not level and name.isidentifier() and not _is_installed(name):
             with contextlib.suppress(UnknownName):
-                found = self._other(name)
+                unit = self._other(name)
                 wanted: set[str | None] = {None} if not fromlist or "*" in fromlist else set(fromlist)
                 self.taken.setdefault(name, set()).update(wanted)
-                return found.module
-        return builtins.__import__(name, globals, locals, fromlist or (), level)
+                return unit.module
+        meant = name if level else meant_by(name, self._runtime)
+        found = builtins.__import__(meant, globals, locals, fromlist or (), level)
+        return everything(found) if meant == self._runtime and "*" in (fromlist or ()) else found
 
     def _other(self, kernel_id: str) -> LoadedUnit:
         if kernel_id == self._importer:

@@ -98,7 +98,7 @@ class Front:
         self._returning = Returning(self._answers)
         self.scheduler = Scheduler(settings, self._answers, self._on_open, begun_by, undelivered, pass_over)
         self._sessions = SessionTable(settings, self.scheduler.release)
-        self._welcoming = Welcoming(settings.limits, self._sessions, self.scheduler.pool, self._answers)
+        self._welcoming = Welcoming(settings, self._sessions, self.scheduler.pool, self._answers)
         self._recycling = Recycling(settings, self._sessions, self.scheduler, memory_of)
         self._requests = 0
         self._dropped = 0

@@ -26,9 +26,10 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
-    """A new engine process, to be known by this number."""
+    """A new engine process with a runtime, to be known by this number."""
 
     engine: int
+    runtime: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,6 @@ class Loop:
         self,
         router: zmq.Socket[bytes],
         settings: Settings,
-        runtime: str,
         *,
         curve: bool,
         on_ready: Callable[[Front], None],
@@ -59,7 +58,6 @@ class Loop:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._router = router
-        self._runtime = runtime
         self._curve = curve
         self._on_ready: Callable[[Front], None] | None = on_ready
         self._lifeline = lifeline
@@ -269,8 +267,8 @@ class Loop:
                         self._send(effect)
                     case ToEngine():
                         self._tell(effect)
-                    case Spawn(number):
-                        self._spawn(number)
+                    case Spawn(number, runtime):
+                        self._spawn(number, runtime)
                     case Nudge(number, key):
                         if number in self._engines:
                             self._engines[number].nudge(key)
@@ -299,10 +297,10 @@ class Loop:
         if effect.session is not None and tracker is not None and not tracker.done:
             self._unsent.setdefault(effect.session, []).append((tracker, size))
 
-    def _spawn(self, number: int) -> None:
+    def _spawn(self, number: int, runtime: str) -> None:
         try:
             page = page_without_name() if self._store is None else self._store.page(number)
-            engine = EngineProcess(number, self._runtime, page)
+            engine = EngineProcess(number, runtime, page)
         except OSError as error:
             _log.warning("engine %s could not be started: %s", number, error)
             self._front.on_exit(number, 1, 0, self._clock())

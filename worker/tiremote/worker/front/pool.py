@@ -40,23 +40,37 @@ class EnginePool:
 
     def fill(self) -> None:
         """Starts as many engines as there should be ready."""
-        idle = sum(engine.session is None and engine.state != "leaving" for engine in self.engines.values())
+        idle = len(self._free(self._settings.runtime))
         if self._leaving or self._failed_starts >= self._settings.failed_starts:
             return
         for _ in range(self._settings.spares - idle):
-            self._spawn()
+            self._spawn(self._settings.runtime, self._settings.options)
 
-    def _spawn(self) -> Engine:
-        engine = Engine(number=next(self._numbers))
+    def _free(self, runtime: str) -> list[Engine]:
+        """The engines of a runtime that are nobody's."""
+        return [
+            engine
+            for engine in self.engines.values()
+            if engine.session is None and engine.state != "leaving" and engine.runtime == runtime
+        ]
+
+    def _spawn(self, runtime: str, options: dict[str, Any]) -> Engine:
+        engine = Engine(number=next(self._numbers), runtime=runtime)
         self.engines[engine.number] = engine
-        self._effects.append(Spawn(engine.number))
-        self.tell(engine, Prepare(options=self._settings.options))
+        self._effects.append(Spawn(engine.number, runtime))
+        self.tell(engine, Prepare(options=options))
         return engine
 
+    def _spawn_for(self, session: Session) -> Engine:
+        is_own = session.runtime == self._settings.runtime
+        return self._spawn(session.runtime, self._settings.options if is_own else session.taichi_options())
+
     def claim(self, session: Session) -> Engine:
-        """Gives the session an engine of its own, the readiest there is."""
-        free = [engine for engine in self.engines.values() if engine.session is None and engine.state != "leaving"]
-        engine = min(free, key=lambda one: one.state != "prepared", default=None) or self._spawn()
+        """Gives the session an engine of its own, the readiest there is. Only the worker's own runtime has spares."""
+        free = self._free(session.runtime)
+        engine = min(free, key=lambda one: one.state != "prepared", default=None)
+        if engine is None:
+            engine = self._spawn_for(session)
         engine.session, session.engine = session, engine
         session.generation += 1
         if engine.state == "prepared":
@@ -64,16 +78,14 @@ class EnginePool:
         self.fill()
         return engine
 
-    def spare(self) -> Engine | None:
-        """An engine that is ready and nobody's."""
-        spares = (engine for engine in self.engines.values() if engine.session is None and engine.state == "prepared")
-        return next(spares, None)
+    def spare(self, session: Session) -> Engine | None:
+        """An engine that is ready and nobody's, with the session's runtime."""
+        return next((engine for engine in self._free(session.runtime) if engine.state == "prepared"), None)
 
-    def want_spare(self) -> None:
-        """Starts an engine if none is ready or about to be."""
-        idle = any(engine.session is None and engine.state != "leaving" for engine in self.engines.values())
-        if not (idle or self._leaving or self._failed_starts >= self._settings.failed_starts):
-            self._spawn()
+    def want_spare(self, session: Session) -> None:
+        """Starts an engine for the session if none is ready or about to be."""
+        if not (self._free(session.runtime) or self._leaving or self._failed_starts >= self._settings.failed_starts):
+            self._spawn_for(session)
 
     def open(
         self,
@@ -90,7 +102,7 @@ class EnginePool:
             Open(
                 session=session.id,
                 generation=generation or session.generation,
-                options=options or session.options,
+                options=options or session.taichi_options(),
                 limits=self._settings.limits,
                 snapshot_bytes=self._settings.copies_bytes,
                 last_words=session.last_words,
@@ -98,17 +110,19 @@ class EnginePool:
         )
 
     def prepared(self, engine: Engine, info: EngineInfo | None) -> None:
-        """An engine has started with the worker's own options."""
-        self._failed_starts = 0
+        """An engine has started."""
         engine.state, engine.info = "prepared", info
-        self.info = self.info or info
+        if engine.runtime == self._settings.runtime:
+            self._failed_starts = 0
+            self.info = self.info or info
         if engine.session is not None:
             self.open(engine, engine.session)
 
-    def not_prepared(self, error: TiremoteError) -> None:
+    def not_prepared(self, engine: Engine, error: TiremoteError) -> None:
         """An engine could not start. After some in a row none is tried until a session asks for one."""
-        self._failed_starts += 1
-        self.unprepared = error
+        if engine.runtime == self._settings.runtime:
+            self._failed_starts += 1
+            self.unprepared = error
 
     def dismiss(self, engine: Engine, now: float, *, at_once: bool = False) -> None:
         """Sends an engine away; it may still write Taichi's cache, unless ``at_once``."""

@@ -163,9 +163,9 @@ class Recycling:
     def _begin(self, session: Session, now: float) -> None:
         if session.engine is None:
             raise AssertionError("it has an engine that leaks")
-        if self._pool.spare() is None:
+        if self._pool.spare(session) is None:
             # Nobody waits for an engine to start.
-            self._pool.want_spare()
+            self._pool.want_spare(session)
             return
         urgent = self._is_urgent(session.leak)
         move = _Move(session=session, old=session.engine, urgent=urgent, loads=session.loads, started=now)
@@ -192,7 +192,7 @@ class Recycling:
         elif move.phase == "waiting":
             if not move.old.chores and not (move.is_held and move.old.inflight):
                 move.loads, move.phase = session.loads, "surveying"
-                self._ask(move, move.old, "survey", {"options": session.options})
+                self._ask(move, move.old, "survey", {"options": session.taichi_options()})
         elif move.phase in ("building", "ready") and session.loads != move.loads:
             # Other texts now. Where that goes on, the next time everything waits.
             self._end(move)
@@ -290,14 +290,14 @@ class Recycling:
         if told["left"] and not move.is_held and self._is_quiet(move.session):
             move.phase = "waiting"
             return
-        session, heir = move.session, self._pool.spare()
+        session, heir = move.session, self._pool.spare(move.session)
         if heir is None:
             # Somebody else has taken it meanwhile.
             self._end(move)
             return
         move.heir, move.blueprint, move.phase = heir, blueprint, "opening"
         heir.session, heir.is_heir = session, True
-        options = {**session.options, **told["options"]}
+        options = {**session.taichi_options(), **told["options"]}
         self._pool.open(heir, session, generation=session.generation + 1, options=options)
 
     def _carry(self, move: _Move, heir: Engine, step: MoveStep, told: dict[str, Any], buffers: tuple[Any, ...]) -> None:

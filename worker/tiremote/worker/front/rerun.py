@@ -94,7 +94,7 @@ class Rerun:
             return of_death(returncode, self._words.frames(self.crash.text_of))
         chore = next(iter(engine.chores.values()), None)
         if engine.state == "starting":
-            self._pool.not_prepared(EngineCrashed(f"{how} while it started"))
+            self._pool.not_prepared(engine, EngineCrashed(f"{how} while it started"))
         return of_trouble(f"{how} while {chore.unit} was loaded" if isinstance(chore, Loading) else how)
 
     def _on_ready(self, engine: Engine, ready: Ready, now: float) -> Finding | None:
@@ -102,7 +102,7 @@ class Rerun:
         if ready.failure is not None:
             error = error_from_wire(*ready.failure)
             if starting:
-                self._pool.not_prepared(error)
+                self._pool.not_prepared(engine, error)
             return of_trouble(error.message)
         if starting:
             self._pool.prepared(engine, ready.info)

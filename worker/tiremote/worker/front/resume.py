@@ -85,7 +85,7 @@ class Resume:
             id=row.session,
             name=row.name,
             owner=row.owner,
-            options=row.options,
+            options={"runtime": self._settings.runtime, **row.options},
             lease=row.lease,
             last_seen=heard,
             last_busy=heard,

@@ -221,7 +221,7 @@ class Scheduler:
             if error is None:
                 self.pool.prepared(engine, message.info)
                 return
-            self.pool.not_prepared(error)
+            self.pool.not_prepared(engine, error)
         elif error is None and session is not None:
             engine.state, engine.info = "serving", message.info
             session.failed_starts = 0
@@ -320,7 +320,7 @@ class Scheduler:
             self._explaining.on_exit(engine, returncode, now)
             return
         if engine.state == "starting":
-            self.pool.not_prepared(EngineCrashed(f"the engine {ending(returncode)} while it started"))
+            self.pool.not_prepared(engine, EngineCrashed(f"the engine {ending(returncode)} while it started"))
         if session is None:
             self.pool.fill()
             return

@@ -6,12 +6,14 @@ import logging
 import secrets
 from collections.abc import Callable, Iterator
 from itertools import count
+from typing import Any
 
 from tiremote.protocol.errors import ProtocolError, Refused, Unauthorized, UnknownName
 from tiremote.protocol.messages import Hello, Request
 from tiremote.worker.front.record import Record
 from tiremote.worker.front.sessions import Seat, Session, SnapshotPlan
 from tiremote.worker.front.settings import Settings
+from tiremote.worker.runtimes import check_runtime
 
 _log = logging.getLogger(__name__)
 
@@ -75,13 +77,14 @@ class SessionTable:
         return found
 
     def make(self, request: Hello, user: str, now: float) -> Session:
-        """A new session. Raises `Refused` where there are too many."""
+        """A new session. Raises `Refused` where there are too many, or its runtime is not there."""
+        options = self._options(request)
         self._make_room(now)
         session = Session(
             id=f"s{next(self._numbers)}-{secrets.token_hex(3)}",
             name=request.session,
             owner=user,
-            options={**self._settings.options, **request.options},
+            options=options,
             lease=self._settings.lease,
             last_seen=now,
             last_busy=now,
@@ -90,6 +93,12 @@ class SessionTable:
         self._sessions[session.id] = session
         _log.info("session %s opened by %s", session.id, request.client or "a client")
         return session
+
+    def _options(self, request: Hello) -> dict[str, Any]:
+        options = {**self._settings.options, **request.options}
+        runtime = options.pop("runtime", None) or self._settings.runtime
+        check_runtime(runtime, self._settings.runtimes)
+        return {**options, "runtime": runtime}
 
     def _make_room(self, now: float) -> None:
         """Where there are as many sessions as may be, one that holds nothing and that nobody uses makes room."""

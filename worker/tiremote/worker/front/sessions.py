@@ -164,6 +164,7 @@ class Engine:
     """One engine process. ``inflight`` is in order: its first is what the engine is busy with."""
 
     number: int
+    runtime: str
     state: EngineState = "starting"
     pid: int | None = None
     info: EngineInfo | None = None
@@ -283,6 +284,15 @@ class Session:
     last_words: bool = False
     #: It may not be what is on disk of it.
     unsaved: bool = True
+
+    @property
+    def runtime(self) -> str:
+        """The runtime that its engines have."""
+        return str(self.options["runtime"])
+
+    def taichi_options(self) -> dict[str, Any]:
+        """Those of its options that its engine takes."""
+        return {name: value for name, value in self.options.items() if name != "runtime"}
 
     def running(self) -> Job | None:
         """What the engine is busy with."""

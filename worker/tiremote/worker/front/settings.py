@@ -14,6 +14,9 @@ class Settings:
 
     #: Taichi's options of a session that asks for none.
     options: dict[str, Any] = field(default_factory=dict)
+    #: The runtime of a session that asks for none, and those that are installed.
+    runtime: str = "taichi"
+    runtimes: tuple[str, ...] = ("taichi",)
     limits: Limits = field(default_factory=Limits)
     #: How long a session outlives its last client.
     lease: float = 24 * 3600.0

@@ -6,12 +6,13 @@ from importlib.metadata import version as package_version
 
 from tiremote.protocol.errors import Refused, TiremoteError, VersionMismatch
 from tiremote.protocol.messages import OLDEST_VERSION, OPS, VERSION, Hello
-from tiremote.protocol.results import HelloResult, Limits
+from tiremote.protocol.results import HelloResult
 from tiremote.worker.front.answers import Answers
 from tiremote.worker.front.pool import EnginePool
 from tiremote.worker.front.routes import Route
 from tiremote.worker.front.session_table import SessionTable
 from tiremote.worker.front.sessions import Session
+from tiremote.worker.front.settings import Settings
 
 WORKER_VERSION = package_version("tiremote")
 
@@ -19,8 +20,8 @@ WORKER_VERSION = package_version("tiremote")
 class Welcoming:
     """Sans-IO. Every hello is answered when its session's engine serves it, or never will."""
 
-    def __init__(self, limits: Limits, sessions: SessionTable, pool: EnginePool, answers: Answers) -> None:
-        self._limits = limits
+    def __init__(self, settings: Settings, sessions: SessionTable, pool: EnginePool, answers: Answers) -> None:
+        self._settings = settings
         self._sessions = sessions
         self._pool = pool
         self._answers = answers
@@ -66,9 +67,10 @@ class Welcoming:
                 session=session.name or session.id,
                 engine=session.engine.info,
                 worker_version=WORKER_VERSION,
-                limits=self._limits,
+                limits=self._settings.limits,
                 ops=tuple(OPS),
                 options=session.options,
+                runtimes=self._settings.runtimes,
                 rejoined=rejoined,
                 lease=session.lease,
                 generation=session.generation,

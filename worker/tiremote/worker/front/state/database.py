@@ -56,24 +56,24 @@ _UPSERT = {row: _upsert(row) for row in ROWS}
 
 
 class Database:
-    """``path`` is a file that is there, empty or of an earlier worker; ``runtime`` is what the worker runs.
+    """``path`` is a file that is there, empty or of an earlier worker.
 
-    Raises `Refused` where it is neither, or of a later tiremote, or of another runtime.
+    Raises `Refused` where it is neither, or of a later tiremote.
     """
 
-    def __init__(self, path: Path, runtime: str) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
         #: What is written of the time.
         self._clock = float("-inf")
         self._connection = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
         try:
             with refusing(path):
-                self._open(runtime)
+                self._open()
         except BaseException:
             self._connection.close()
             raise
 
-    def _open(self, runtime: str) -> None:
+    def _open(self) -> None:
         run = self._connection.execute
         version = check_owner(self._connection, self._path, SCHEMA, _APPLICATION)
         if not version:
@@ -88,15 +88,9 @@ class Database:
             for row in ROWS:
                 run(_create(row))
             run("CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID")
-            run("INSERT INTO meta VALUES ('clock', 0.0), ('runtime', ?)", (runtime,))
+            run("INSERT INTO meta VALUES ('clock', 0.0)")
             mark_owner(self._connection, SCHEMA, _APPLICATION)
             run("COMMIT")
-        made_by = self._meta("runtime")
-        if made_by != runtime:
-            raise Refused(
-                f"the sessions in {self._path.parent} run on {made_by}, and this worker is to run {runtime}: start it "
-                f"with --runtime {made_by}, or with another --state"
-            )
         give_back(self._connection)
 
     def _meta(self, name: str) -> Any:

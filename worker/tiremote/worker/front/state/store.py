@@ -27,7 +27,7 @@ class Store:
     ``saved`` is what an earlier worker left, with at most ``copies_bytes`` of copies. Raises `Refused`.
     """
 
-    def __init__(self, path: Path, runtime: str, copies_bytes: int, clock: Callable[[], float]) -> None:
+    def __init__(self, path: Path, copies_bytes: int, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._run = secrets.token_hex(4)
         self._directory = StateDirectory(path)
@@ -37,7 +37,7 @@ class Store:
         opened: list[Database | CopyDatabase | StateDirectory] = [self._directory]
         try:
             sessions = self._directory.file("sessions.db")
-            self._database = Database(sessions, runtime)
+            self._database = Database(sessions)
             opened.append(self._database)
             self._copies = CopyDatabase(self._directory.file("copies.db"))
             opened.append(self._copies)
