@@ -390,6 +390,7 @@ class Player:
             self._ran()
             return
         there = {one.name for one in error.as_of}
+        lost = {each.partition(" (")[0]: each for each in error.lost}
         gone = []
         restarted, self._restarts = self._tally.restarts > self._restarts, self._tally.restarts
         for name, known in list(self._known.items()):
@@ -403,9 +404,11 @@ class Player:
                     raise Wrong(f"{name} is said to be back, and there never was a copy of it: {error}") from error
                 known.holds, known.exact = known.copy.copy(), True
                 continue
-            if known.copy is not None and not known.unsure and not restarted and not known.torn:
+            # What two engines in a row have died over, here of the one who kills them, is not put into a third.
+            feared = "while it was put back" in lost.get(name, "")
+            if known.copy is not None and not (known.unsure or restarted or known.torn or feared):
                 raise Wrong(f"{name} had a copy and is not back: {error}") from error
-            if name not in error.lost:
+            if name not in lost:
                 raise Wrong(f"{name} is neither back nor lost: {error}") from error
             if name == "sim.total":
                 known.holds, known.exact = np.zeros_like(known.holds), False
