@@ -143,9 +143,9 @@ def test_the_end_of_the_peer_is_told_after_what_it_said(link: tuple[Channel, Cha
     front, engine = link
     engine.send(Warned(key=1, text="last words"))
     engine.close()
-    messages, alive = front.read()
+    messages, _ = front.read()
     assert [message for message, _ in messages] == [Warned(key=1, text="last words")]
-    assert alive is False
+    assert front.read() == ([], False)
 
 
 def test_sending_to_a_peer_that_is_gone_raises_an_oserror(link: tuple[Channel, Channel]) -> None:

@@ -69,3 +69,11 @@ def test_a_flood_of_the_markers_first_character_is_cheap_and_arrives() -> None:
     cut = Demultiplexer()
     assert list(cut.feed(marker(1) + data)) == [(1, data)]
     assert list(cut.feed(marker(2))) == []
+
+
+def test_a_request_may_begin_without_a_marker() -> None:
+    """What was held back as the beginning of a marker is the earlier request's; all that comes then is the later's."""
+    cut = Demultiplexer()
+    assert list(cut.feed(marker(1) + b"one\x1e0")) == [(1, b"one")]
+    assert cut.begin(2) == (1, b"\x1e0")
+    assert list(cut.feed(b"two" + marker(3) + b"three")) == [(2, b"two"), (3, b"three")]

@@ -347,7 +347,7 @@ def test_a_request_is_on_disk_before_its_engine_has_it_and_its_answer_before_its
     (row,) = (row for row in effects[0].rows if isinstance(row, RequestRow))
     assert row.begun is not None
     assert [effect.message for effect in effects[1:] if isinstance(effect, ToEngine)] == [
-        Work(key=row.begun.number, header=_frames(run)[0])
+        Work(key=row.begun.number, header=_frames(run)[0], prints_as=0)
     ]
 
 

@@ -25,6 +25,20 @@ def test_jobs_go_to_the_engine_in_order_and_no_more_than_the_window() -> None:
     assert all(bench.result(request)["value"] is None for request in requests)
 
 
+def test_only_output_that_could_be_mistaken_is_marked_by_the_engine(bench: FrontBench) -> None:
+    """The front knows whose output it is where a request goes to an engine that has nothing to do; of the requests
+    behind that one the engine has to say where their output begins."""
+    token = bench.hello()
+    for events in (True, True, False):
+        bench.run(token, events=events)
+    first, second, third = (work for _, work in bench.work)
+    assert (first.prints_as, second.prints_as, third.prints_as) == (first.key, None, None)
+    for each in bench.work[:]:
+        bench.done(each)
+    bench.run(token, events=False)
+    assert bench.work[-1][1].prints_as == 0
+
+
 def test_work_waits_for_a_client_that_does_not_read(bench: FrontBench) -> None:
     """While a client has more bytes of answers to take than its budget, its next request is not run."""
     token = bench.hello()

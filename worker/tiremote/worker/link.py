@@ -112,11 +112,17 @@ class Move:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Work:
-    """Front to engine: a client's request, its header as it came. Buffers follow."""
+    """Front to engine: a client's request, its header as it came. Buffers follow.
+
+    ``prints_as``: the front itself takes for the output of that key (0: nobody's) what is printed from here on, as
+    nothing of an earlier request can still be in the pipes. None: the engine has to mark in its streams where this
+    request's output begins.
+    """
 
     tag: ClassVar[str] = "work"
     key: int
     header: bytes
+    prints_as: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -307,7 +313,12 @@ class Channel:
         alive = True
         try:
             while alive:
+                before = len(self._in)
                 alive = self._fill()
+                if 0 < len(self._in) - before < _READ_BYTES and not self._descriptors:
+                    # Less than there was room for is all there was; if more has come meanwhile, the poller says so.
+                    # Where descriptors came, what was read ends with the byte they came with.
+                    break
         except BlockingIOError:
             pass
         except ConnectionError:

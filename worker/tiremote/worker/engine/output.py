@@ -33,6 +33,10 @@ class EngineOutput:
                     os.write(fd, marker(key if wanted else 0))
         self._marked = wanted
 
+    def begun(self, *, wanted: bool) -> None:
+        """The front knows by itself whose output begins here; ``wanted`` as for `begin`."""
+        self._marked = wanted
+
     def flush(self) -> None:
         """Everything that was printed is in the pipes afterwards."""
         for name in ("stdout", "stderr"):

@@ -177,7 +177,10 @@ class EngineProcess:
             request = request_from_header(read_header(message.header, buffers))
             if not isinstance(request, EngineRequest):
                 raise AssertionError(f"the front keeps {request.op} to itself")
-            self._output.begin(message.key, wanted=request.events)
+            if message.prints_as is None:
+                self._output.begin(message.key, wanted=request.events)
+            else:
+                self._output.begun(wanted=bool(message.prints_as))
             told: list[str] = []
             self._runtime.compile_clock.tell = lambda **state: self._channel.send(Compiling(key=message.key, **state))
             try:

@@ -20,6 +20,7 @@ from tiremote.protocol.errors import OutOfMemory
 from tiremote.protocol.packing import pack
 from tiremote.worker.front.core import Front
 from tiremote.worker.front.effects import Kill, Nudge, Send, Spawn, Stop, ToEngine
+from tiremote.worker.front.output import Stream
 from tiremote.worker.front.processes import EngineProcess, page_without_name
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.front.state.rows import Save
@@ -30,6 +31,9 @@ _log = logging.getLogger(__name__)
 
 #: Smaller messages are copied by ZeroMQ; their number is bounded by its high-water mark.
 _TRACKED_BYTES = zmq.COPY_THRESHOLD
+
+#: As numbers: whoever combines flags of an enumeration makes an object each time.
+_READABLE, _WRITABLE = int(zmq.POLLIN), int(zmq.POLLOUT)
 
 #: Messages taken from clients before the engines are looked at again.
 _BURST = 64
@@ -175,10 +179,9 @@ class Loop:
 
     def _read_clients(self) -> None:
         for _ in range(_BURST):
-            try:
-                identity, *frames = self._router.recv_multipart(zmq.NOBLOCK, copy=False)
-            except zmq.Again:
+            if not int(self._router.get(zmq.EVENTS)) & _READABLE:
                 return
+            identity, *frames = self._router.recv_multipart(zmq.NOBLOCK, copy=False)
             user = str(identity.get("User-Id")) if self._curve else ""
             self._front.on_client(identity.bytes, user, [frame.buffer for frame in frames], self._clock())
             self._carry_out()
@@ -214,9 +217,13 @@ class Loop:
             self._bury(engine)
 
     def _read_output(self, engine: EngineProcess, fd: int) -> None:
-        for stream, key, data in engine.read_output(fd):
+        self._take_output(engine, {fd}, engine.read_output(fd))
+
+    def _take_output(self, engine: EngineProcess, read: set[int], pieces: list[tuple[Stream, int, bytes]]) -> None:
+        """``read`` are the pipes that the pieces came from."""
+        for stream, key, data in pieces:
             self._front.on_output(engine.number, stream, key, data, self._clock())
-        if fd not in engine.pipes:
+        for fd in read - engine.pipes.keys():
             self._poller.unregister(fd)
             del self._owners[fd]
 
@@ -315,6 +322,10 @@ class Loop:
         engine = self._engines.get(effect.engine)
         if engine is None:
             return
+        if isinstance(effect.message, Work) and effect.message.prints_as is not None:
+            fds = set(engine.pipes)
+            pieces = engine.begin_output(effect.message.prints_as)
+            self._take_output(engine, fds, pieces)
         try:
             engine.channel.queue(effect.message, effect.buffers)
         except OutOfMemory as error:
@@ -331,7 +342,9 @@ class Loop:
         except OSError:
             # A dead engine is found by reading: what it still said comes first.
             waiting = False
-        self._poller.register(engine.channel.fileno(), zmq.POLLIN | (zmq.POLLOUT if waiting else 0))
+        if waiting != engine.waiting:
+            engine.waiting = waiting
+            self._poller.register(engine.channel.fileno(), _READABLE | _WRITABLE if waiting else _READABLE)
 
 
 def _memory_of(pid: int) -> int | None:

@@ -71,6 +71,13 @@ class Demultiplexer:
         self._key = 0
         self._rest = b""
 
+    def begin(self, key: int) -> tuple[int, bytes]:
+        """From here on it is that request's, without a marker. What looked like the beginning of one was none: it is
+        given with the key of the request before."""
+        before, rest = self._key, self._rest
+        self._key, self._rest = key, b""
+        return before, rest
+
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         """(key of the request, its bytes) in order; key 0 is nobody's."""
         data = self._rest + data

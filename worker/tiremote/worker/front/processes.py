@@ -31,6 +31,8 @@ class EngineProcess:
 
     def __init__(self, number: int, runtime: str, page: IO[bytes]) -> None:
         self.number = number
+        #: It is being told more than its link takes at once.
+        self.waiting = False
         self._withdrawn = 0
         self.channel, theirs = make_link()
         # The page tells a nudged engine which request is meant: the signal alone could hit the next one.
@@ -102,6 +104,14 @@ class EngineProcess:
                 pieces += [(stream, key, piece) for key, piece in self._cut[stream].feed(data)]
         except BlockingIOError:
             pass
+        return pieces
+
+    def begin_output(self, key: int) -> list[tuple[Stream, int, bytes]]:
+        """What is printed from here on is request ``key``'s; gives what earlier ones have printed, as `read_output`."""
+        pieces = [piece for fd in list(self.pipes) for piece in self.read_output(fd)]
+        for stream, cut in self._cut.items():
+            before, rest = cut.begin(key)
+            pieces += [(stream, before, rest)] if rest else []
         return pieces
 
     @property

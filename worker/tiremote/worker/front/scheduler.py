@@ -167,10 +167,14 @@ class Scheduler:
                 return
             job = session.queue.popleft()
             session.queued_bytes -= job.nbytes
+            prints_as = None
             if not engine.inflight:
                 job.started = now
+                if not engine.moving:
+                    # A marker in the streams would wake the front once more for each request.
+                    prints_as = job.key if job.request.events else 0
             engine.inflight.append(job)
-            self.pool.tell(engine, Work(key=job.key, header=job.header), job.buffers)
+            self.pool.tell(engine, Work(key=job.key, header=job.header, prints_as=prints_as), job.buffers)
 
     def stop(self, job: Job, error: TiremoteError, now: float) -> None:
         """Stops the running job: first asks, then, when ``grace`` is over, kills."""
