@@ -27,6 +27,8 @@ from tiremote.protocol.messages import (
     Bye,
     Cancel,
     Cleanup,
+    ClearGradients,
+    CloseTape,
     Collect,
     Compare,
     Compile,
@@ -39,6 +41,7 @@ from tiremote.protocol.messages import (
     History,
     Interrupt,
     Ok,
+    OpenTape,
     Ping,
     Put,
     Reply,
@@ -84,6 +87,7 @@ from tiremote.protocol.results import (
     SnapshotResult,
     WorkerStatus,
 )
+from tiremote.protocol.tapes import ClosedTape, TapeResult
 from tiremote.protocol.values import Handle, Name, WireArray, wire_array
 
 FOLDER = Path(__file__).parent / "vectors"
@@ -91,6 +95,7 @@ FOLDER = Path(__file__).parent / "vectors"
 TOKEN = "0123456789abcdefghijkl"
 HANDLE = Handle(kind="ndarray", id="s1-a1b2c3.1.1", meta={"dtype": "f32", "shape": [10], "element_shape": []})
 FIELD = Handle(kind="field", id="s1-a1b2c3.1.2")
+TAPE = Handle(kind="object", id="s1-a1b2c3.1.4", meta={"type": "ClientTape"})
 SOURCE = "@ti.kernel\ndef add_base(x: ti.types.ndarray(), base: ti.f32):\n    for i in x:\n        x[i] += base\n"
 ENGINE = EngineInfo(runtime="taichi", version="1.7.4", arch="cuda", device="NVIDIA H200")
 TIMING = Timing(queue=0.001, compile=0.25, launch=0.002, total=0.26)
@@ -171,6 +176,14 @@ REQUESTS: list[tuple[str, Request]] = [
             args=(COUNTED, wire_array(COUNTED, access="in"), wire_array(COUNTED, access="out"))),
     ),
     ("run a method of a kept object", Run(id=12, token=TOKEN, target=FIELD, method="fill", args=(1.0,))),
+    ("open_tape for a loss", OpenTape(id=19, token=TOKEN, loss=(Name(unit="sim", name="loss"),))),
+    ("open_tape in forward mode", OpenTape(id=19, token=TOKEN, mode="forward", loss=(FIELD,), seed=(1.0, 0.0),
+                                           parameter=Name(unit="sim", name="x"), clear=False)),
+    ("run that goes onto a tape", Run(id=10, token=TOKEN, target=Name(name="step"), tape=TAPE)),
+    ("close_tape", CloseTape(id=19, token=TOKEN, tape=TAPE)),
+    ("close_tape without gradients", CloseTape(id=19, token=TOKEN, tape=TAPE, evaluate=False)),
+    ("clear_gradients", ClearGradients(id=19, token=TOKEN)),
+    ("fetch a gradient", Fetch(id=15, token=TOKEN, target=Handle(kind="ndarray", id=f"{HANDLE.id}.grad"))),
     ("put as a new ndarray", Put(id=13, token=TOKEN, array=wire_array(COUNTED), label="x")),
     ("put into a whole array", Put(id=13, token=TOKEN, target=HANDLE, array=wire_array(COUNTED))),
     (
@@ -325,6 +338,9 @@ REPLIES: list[tuple[str, Reply]] = [
             timing=TIMING),
     ),
     ("fetch of a handle", Ok(id=15, result=FetchResult(handle=HANDLE), timing=TIMING)),
+    ("open_tape", Ok(id=19, result=TapeResult(tape=TAPE), timing=TIMING)),
+    ("close_tape", Ok(id=19, result=ClosedTape(calls=2), timing=TIMING)),
+    ("clear_gradients", Ok(id=19, result=TapeResult(), timing=TIMING)),
     ("snapshot", Ok(id=9, result=SnapshotResult(
         copied=("adder.total", "x"), skipped={"adder.tree": "it is sparse"}, nbytes=44, every_seconds=60.0),
         timing=TIMING)),
@@ -421,6 +437,16 @@ MALFORMED: list[tuple[str, list[bytes]]] = [
     ("compare of an object's handle", [msgpack.packb(
         {"v": 1, "op": "compare", "id": 1, "token": TOKEN, "target": _ext(2, ["object", "s1-a1b2c3.1.1", {}])}
     )]),
+    ("open_tape for two losses", [msgpack.packb(
+        {"v": 1, "op": "open_tape", "id": 1, "token": TOKEN, "loss": [_ext(5, [None, "a"]), _ext(5, [None, "b"])]}
+    )]),
+    ("open_tape in an unknown mode", [msgpack.packb(
+        {"v": 1, "op": "open_tape", "id": 1, "token": TOKEN, "mode": "sideways", "loss": [_ext(5, [None, "a"])]}
+    )]),
+    ("open_tape in forward mode without a parameter", [msgpack.packb(
+        {"v": 1, "op": "open_tape", "id": 1, "token": TOKEN, "mode": "forward", "loss": [_ext(5, [None, "a"])]}
+    )]),
+    ("a tape that is a name", [_header(tape=_ext(5, [None, "tape"]))]),
     ("more buffers than are taken", [PING, *[b""] * (Limits().buffers + 1)]),
 ]  # fmt: skip
 

@@ -92,7 +92,7 @@ class FakeWorker:
 
     def define(self, unit: str, /, **kinds: str) -> None:
         """Loads a unit whose names have these kinds (``kernel``, ``function``, ``field``, ...)."""
-        meta = {"dtype": "f32", "shape": [4], "element_shape": []}
+        meta = {"dtype": "f32", "shape": [4], "element_shape": [], "needs_grad": True}
         definitions = tuple(
             Definition(name=name, kind=kind, meta=meta if kind in ("field", "ndarray") else {})
             for name, kind in kinds.items()

@@ -38,6 +38,8 @@ from tiremote.protocol.messages import (
     Bye,
     Cancel,
     Cleanup,
+    ClearGradients,
+    CloseTape,
     Collect,
     Compare,
     Compile,
@@ -51,6 +53,7 @@ from tiremote.protocol.messages import (
     History,
     Interrupt,
     Ok,
+    OpenTape,
     Ping,
     Put,
     Requests,
@@ -100,9 +103,14 @@ REQUESTS = [
     Snapshot(id=1, token="t", every_seconds=0.5, every_runs=3),
     ExplainCrash(id=1, token="t", deadline=2.5),
     Run(id=1, token="t", target=Name(name="f"), args=(1, (2, [3]), np.float32(1.5), HANDLE), kwargs={"a": None}),
-    Run(id=1, token="t", target=HANDLE, method="step"),
+    Run(id=1, token="t", target=HANDLE, method="step", tape=HANDLE),
+    OpenTape(id=1, token="t", loss=(HANDLE,), clear=False, validation=True, check=(Name(name="x"),)),
+    OpenTape(id=1, token="t", mode="forward", loss=(HANDLE, Name(name="y")), parameter=HANDLE, seed=(1.0, 2.5)),
+    CloseTape(id=1, token="t", tape=HANDLE, evaluate=False),
+    ClearGradients(id=1, token="t"),
     Put(id=1, token="t", target=HANDLE, source=Name(unit="u", name="x"), region=(0, (None, 3, None)), cast=True),
     Alloc(id=1, token="t", kind="field", dtype="i64", shape=(2, 3), element_shape=(3,), fill="value", value=4, seed=1),
+    Alloc(id=1, token="t", kind="field", needs_grad=True, needs_dual=True),
     Alloc(id=1, token="t", kind="array", copy_of=HANDLE, label="x"),
     Fetch(id=1, token="t", target=HANDLE, flat=(0, 10), form="summary"),
     Cleanup(id=1, token="t", unit="u", targets=(HANDLE, Name(name="x")), everything=True),
@@ -207,7 +215,7 @@ def test_a_malformed_request_is_a_protocol_error(frames: list[bytes]) -> None:
     """Missing, doubled, mistyped, unknown and truncated parts are refused in one short line."""
     with pytest.raises(ProtocolError) as caught:
         decode_request(frames)
-    assert len(caught.value.message) < 300
+    assert len(caught.value.message) < 500
     assert "\n" not in caught.value.message
 
 

@@ -17,7 +17,8 @@ from tiremote.protocol.errors import ProtocolError, shown
 from tiremote.protocol.explanation import ExplainCrash
 from tiremote.protocol.receipts import Timing
 from tiremote.protocol.request import EngineRequest, FollowedRequest, Request, RequestId, check_limit, check_seconds
-from tiremote.protocol.values import Ref, WireArray
+from tiremote.protocol.tapes import ClearGradients, CloseTape, OpenTape
+from tiremote.protocol.values import Handle, Ref, WireArray
 
 __all__ = [
     "FILLS",
@@ -32,6 +33,8 @@ __all__ = [
     "Bye",
     "Cancel",
     "Cleanup",
+    "ClearGradients",
+    "CloseTape",
     "Collect",
     "Compare",
     "Compile",
@@ -48,6 +51,7 @@ __all__ = [
     "History",
     "Interrupt",
     "Ok",
+    "OpenTape",
     "Ping",
     "Put",
     "Reply",
@@ -209,7 +213,7 @@ class Run(EngineRequest):
     """Calls ``target`` (or its ``method``) with ``args`` and ``kwargs``.
 
     Where ``compile_deadline`` is given it counts the seconds in which kernels are compiled, wherever in the call that
-    is, and ``deadline`` counts all others.
+    is, and ``deadline`` counts all others. On ``tape``, of `OpenTape`, what the call launches is recorded.
     """
 
     op: ClassVar[str] = "run"
@@ -219,6 +223,7 @@ class Run(EngineRequest):
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
     compile_deadline: float | None = None
+    tape: Handle | None = None
 
     def __post_init__(self) -> None:
         EngineRequest.__post_init__(self)
@@ -256,7 +261,7 @@ class Alloc(EngineRequest):
     """Makes an ``ndarray`` or a ``field``, or with ``copy_of`` a host ``array`` holding what that holds now.
 
     ``fill`` is ``empty``, ``value`` (with ``value``), ``arange`` or ``random`` (uniform in [0, 1), with ``seed``).
-    With a ``target`` nothing is made: the target is filled.
+    ``needs_dual``, of fields, is for forward mode. With a ``target`` nothing is made: the target is filled.
     """
 
     op: ClassVar[str] = "alloc"
@@ -266,6 +271,7 @@ class Alloc(EngineRequest):
     shape: tuple[int, ...] = ()
     element_shape: tuple[int, ...] = ()
     needs_grad: bool = False
+    needs_dual: bool = False
     fill: str = "empty"
     value: Any = None
     seed: int | None = None
@@ -379,6 +385,7 @@ OPS: Mapping[str, type[Request]] = {
     for cls in (
         Hello, Ping, Status, Describe, Interrupt, Cancel, Bye, Compile, CompileAll, Run, Put, Alloc, Fetch, Cleanup,
         History, Rollback, Compare, Snapshot, Requests, Collect, ExplainCrash,
+        OpenTape, CloseTape, ClearGradients,
     )
 }  # fmt: skip
 

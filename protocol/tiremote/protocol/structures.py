@@ -67,6 +67,7 @@ def _make_converter() -> Converter:
     for cls, name in ((Handle, "a handle"), (Name, "a name"), (WireArray, "an array")):
         converter.register_structure_hook(cls, strict(cls, name=name))
     converter.register_structure_hook(Name | None, strict(Name, nothing, name="a name or nil"))
+    converter.register_structure_hook(Handle | None, strict(Handle, nothing, name="a handle or nil"))
     converter.register_structure_hook(Ref, strict(Handle, Name, name="a handle or a name"))
     converter.register_structure_hook(Ref | None, strict(Handle, Name, nothing, name="a handle, a name or nil"))
     converter.register_structure_hook(float | int | None, strict(int, float, nothing, name="a number or nil"))

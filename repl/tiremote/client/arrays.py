@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import prod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from tiremote.client import transfer
 from tiremote.client.exchange import Exchange
 from tiremote.client.fitting import fitting
+from tiremote.client.recording import check_write
 from tiremote.client.regions import parse, split
 from tiremote.client.remote import Remote
 from tiremote.client.transfer import Progress
@@ -21,6 +22,9 @@ from tiremote.protocol.messages import Alloc, Cleanup, Fetch, Put
 from tiremote.protocol.receipts import Summary
 from tiremote.protocol.results import ArrayResult, CleanupResult, FetchResult
 from tiremote.protocol.values import Handle, Name, Ref
+
+#: Of an array, where it was made with them.
+_DERIVATIVES = ("grad", "dual")
 
 #: What to do where a local array would just be computed with.
 _ADVICE = "do it in a kernel, or with .to_numpy(), which fetches it"
@@ -35,7 +39,7 @@ class RemoteArray(Remote):
     Every use raises `StaleHandle` once it is gone: freed, cleaned up, or lost with an engine.
     """
 
-    __slots__ = ("_dtype", "_element_shape", "_freed", "_kind", "_shape")
+    __slots__ = ("_derivatives", "_dtype", "_element_shape", "_freed", "_kind", "_part_of", "_shape")
     __hash__ = Remote.__hash__
 
     def __init__(self, exchange: Exchange, target: Ref, kind: str, meta: Mapping[str, Any]) -> None:
@@ -44,7 +48,10 @@ class RemoteArray(Remote):
         self._dtype = dtype_of(meta["dtype"])
         self._shape: tuple[int, ...] = tuple(meta.get("shape", ()))
         self._element_shape: tuple[int, ...] = tuple(meta.get("element_shape", ()))
+        self._derivatives = frozenset(which for which in _DERIVATIVES if meta.get(f"needs_{which}"))
         self._freed = False
+        #: The array whose gradient this is, which must not be given back before.
+        self._part_of: RemoteArray | None = None
         if isinstance(target, Handle):
             exchange.releases.track(self, target)
 
@@ -90,6 +97,30 @@ class RemoteArray(Remote):
         target = self._alive()
         return target.id if isinstance(target, Handle) else str(target)
 
+    # What belongs to it
+
+    @property
+    def grad(self) -> Self:
+        """Its gradient, of the same kind and shape. Raises `UnknownName` where it was made without ``needs_grad``."""
+        return self._derivative("grad")
+
+    def _derivative(self, which: str) -> Self:
+        target = self._alive()
+        if which not in self._derivatives:
+            raise UnknownName(f"this {self._kind} has no {which}: make it with needs_{which}=True", name=which)
+        inside: Ref
+        if isinstance(target, Name):
+            inside = Name(unit=target.unit, name=f"{target.name}.{which}")
+        else:
+            inside = Handle(kind=target.kind, id=f"{target.id}.{which}")
+        made = type(self)(self._exchange, inside, self._kind, self._meta)
+        made._part_of = self
+        return made
+
+    @property
+    def _meta(self) -> dict[str, Any]:
+        return {"dtype": name_of(self._dtype), "shape": self._shape, "element_shape": self._element_shape}
+
     # Whole
 
     def to_numpy(self, *, progress: Progress | None = None) -> np.ndarray:
@@ -101,7 +132,7 @@ class RemoteArray(Remote):
 
         ``cast``: another dtype is converted on the worker, value-checked. Raises `KernelArgumentError`.
         """
-        target = self._alive()
+        target = self._writeable()
         values = fitting(values, self._dtype, cast=cast)
         if values.shape != self._full_shape:
             raise KernelArgumentError(f"an array of shape {values.shape} came for one of {self._full_shape}")
@@ -174,7 +205,7 @@ class RemoteArray(Remote):
             values = np.broadcast_to(values, shape)
         except ValueError:
             raise KernelArgumentError(f"values of shape {values.shape} came for a part of shape {shape}") from None
-        target = self._alive()
+        target = self._writeable()
         if region.is_whole(self._shape):
             transfer.send(self._exchange, target, self._kind, self._dtype, values)
         else:
@@ -214,6 +245,8 @@ class RemoteArray(Remote):
         """Gives its memory back now; any later use raises `StaleHandle`. May be called twice."""
         if self._freed:
             return
+        if self._part_of is not None:
+            raise Refused("a gradient goes with the array that it is of: free() that")
         if not isinstance(self._target, Handle):
             raise Refused(f"{self._target} belongs to its unit, and goes with it: cleanup({self._target.unit!r})")
         self._exchange.call(Cleanup(id="", targets=(self._target,)), CleanupResult)
@@ -232,13 +265,18 @@ class RemoteArray(Remote):
     def _full_shape(self) -> tuple[int, ...]:
         return self._shape + self._element_shape
 
+    def _writeable(self) -> Ref:
+        if self._derivatives:
+            check_write(self._exchange, self)
+        return self._alive()
+
     def _alive(self) -> Ref:
-        if self._freed:
+        if self._freed or (self._part_of is not None and self._part_of._freed):
             raise StaleHandle("this array was freed", handle=getattr(self._target, "id", None))
         return self._target
 
     def _fill(self, how: str, **given: Any) -> None:
-        self._exchange.call(Alloc(id="", target=self._alive(), fill=how, **given), ArrayResult)
+        self._exchange.call(Alloc(id="", target=self._writeable(), fill=how, **given), ArrayResult)
 
 
 class RemoteField(RemoteArray):
@@ -247,19 +285,9 @@ class RemoteField(RemoteArray):
     __slots__ = ()
 
     @property
-    def grad(self) -> RemoteField:
-        """The field's gradient. Raises `UnknownName` where it has none."""
-        target = self._alive()
-        if isinstance(target, Name):
-            return RemoteField(self._exchange, Name(unit=target.unit, name=f"{target.name}.grad"), "field", self._meta)
-        grad = target.meta.get("grad")
-        if not isinstance(grad, Handle):
-            raise UnknownName("this field has no gradient: make it with needs_grad=True", name="grad")
-        return RemoteField(self._exchange, grad, "field", grad.meta)
-
-    @property
-    def _meta(self) -> dict[str, Any]:
-        return {"dtype": name_of(self._dtype), "shape": self._shape, "element_shape": self._element_shape}
+    def dual(self) -> Self:
+        """What forward mode computes beside it. Raises `UnknownName` where it was made without ``needs_dual``."""
+        return self._derivative("dual")
 
 
 def array_proxy(exchange: Exchange, target: Ref, kind: str, meta: Mapping[str, Any]) -> RemoteArray:

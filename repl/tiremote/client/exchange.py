@@ -136,6 +136,8 @@ class Exchange:
         self.options: Mapping[str, Any] = {}
         #: Counts the times that an engine was lost: what was known of the session is not true any more.
         self.losses = 0
+        #: What the block of a tape is called that has begun and not ended.
+        self.tape: str | None = None
         #: The last engine of the session that was heard of: a request that is sent is not run on an older state.
         self._generation: int | None = None
         self.clock = link.clock

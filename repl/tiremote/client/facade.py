@@ -12,6 +12,7 @@ import numpy as np
 
 from tiremote.client import transfer
 from tiremote.client.arrays import RemoteArray, RemoteField
+from tiremote.client.autodiff import Autodiff
 from tiremote.client.exchange import Exchange
 from tiremote.client.fitting import fitting
 from tiremote.client.type_names import LONG_NAMES, TAICHI_NAMES, DType, wire_name
@@ -46,7 +47,7 @@ def _called(name: str) -> Callable[[F], F]:
 class Facade:
     """``ti.f32`` and the other dtypes, ``ti.ndarray``, ``ti.field``, ``ti.Vector.ndarray``, ``ti.Vector.field``,
     ``ti.Matrix.ndarray``, ``ti.Matrix.field``, ``ti.types.vector``, ``ti.types.matrix``, ``ti.math.vec3`` and its
-    kin, ``ti.sync``.
+    kin, ``ti.ad``, ``ti.sync``.
 
     Everything else of Taichi belongs into the source that is loaded on the worker.
     """
@@ -54,6 +55,7 @@ class Facade:
     def __init__(self, exchange: Exchange, options: Mapping[str, Any]) -> None:
         self._exchange = exchange
         self._options = options
+        self.ad = Autodiff(exchange)
         self.types = _Types()
         self.math = _Math()
         self.Vector = _VectorMaker(self)
@@ -70,10 +72,17 @@ class Facade:
 
     @_called("ti.field")
     def field(
-        self, dtype: Any, shape: Shape = (), *, needs_grad: bool = False, label: str | None = None
+        self,
+        dtype: Any,
+        shape: Shape = (),
+        *,
+        needs_grad: bool = False,
+        needs_dual: bool = False,
+        label: str | None = None,
     ) -> RemoteField:
-        """A new field of zeros; ``needs_grad`` gives it a gradient of the same shape."""
-        return cast(RemoteField, self._make("field", dtype, shape, needs_grad, label))
+        """A new field of zeros; ``needs_grad`` gives it a gradient of the same shape, ``needs_dual`` what forward mode
+        computes."""
+        return cast(RemoteField, self._make("field", dtype, shape, needs_grad, label, needs_dual=needs_dual))
 
     def sync(self) -> None:
         """Waits until everything that this client sent is done."""
@@ -86,17 +95,19 @@ class Facade:
         close = get_close_matches(name, dir(self), n=1)
         raise AttributeError(
             f"gpu.ti has no {name!r}{f'; did you mean {close[0]!r}?' if close else ':'} "
-            f"it has {', '.join(TAICHI_NAMES)}, ndarray, field, Vector, Matrix, types, math and sync; "
+            f"it has {', '.join(TAICHI_NAMES)}, ndarray, field, Vector, Matrix, types, math, ad and sync; "
             "the rest of Taichi is for source that compile_and_load() sends"
         )
 
     def __dir__(self) -> list[str]:
-        return [*TAICHI_NAMES, "Matrix", "Vector", "field", "math", "ndarray", "sync", "types"]
+        return [*TAICHI_NAMES, "Matrix", "Vector", "ad", "field", "math", "ndarray", "sync", "types"]
 
     def __repr__(self) -> str:
         return f"<Taichi's arrays on {self._exchange.address}>"
 
-    def _make(self, kind: str, dtype: Any, shape: Shape, needs_grad: bool, label: str | None) -> RemoteArray:
+    def _make(
+        self, kind: str, dtype: Any, shape: Shape, needs_grad: bool, label: str | None, *, needs_dual: bool = False
+    ) -> RemoteArray:
         element: tuple[int, ...] = ()
         if isinstance(dtype, ElementType):
             dtype, element = dtype.dtype, dtype.shape
@@ -109,6 +120,7 @@ class Facade:
                 shape=_shape(shape),
                 element_shape=element,
                 needs_grad=needs_grad,
+                needs_dual=needs_dual,
                 label=label,
             ),
         )

@@ -10,6 +10,7 @@ from tiremote.client.arguments import PackedCall, pack_call
 from tiremote.client.arrays import array_proxy
 from tiremote.client.directory import CALLABLE, Directory, UnknownAttribute
 from tiremote.client.exchange import Exchange, RequestFuture
+from tiremote.client.recording import tape_for_run
 from tiremote.client.remote import Remote
 from tiremote.client.transfer import fetch_copy, local_array
 from tiremote.protocol.errors import PayloadTooLarge, UnknownName
@@ -207,6 +208,7 @@ class RemoteKernel(Remote):
             deadline=self._limits.deadline,
             compile_deadline=self._limits.compile_deadline,
             events=self._exchange.events,
+            tape=tape_for_run(self._exchange),
         )
 
 

@@ -128,7 +128,7 @@ def bind_call(
     runtime: TaichiRuntime, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], shown: str
 ) -> BoundCall:
     """Checks and converts the arguments of whatever can be called. Raises `KernelArgumentError`; ``shown`` names it."""
-    if runtime.is_kernel(target) or runtime.is_bound_kernel(target):
+    if runtime.is_kernel(target) or runtime.is_bound_kernel(target) or runtime.is_gradient(target):
         return bind(runtime, target, args, kwargs)
     if callable(target):
         return bind_function(target, args, kwargs)

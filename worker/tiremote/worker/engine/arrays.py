@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -61,10 +62,15 @@ class Arrays:
         return self._made(meta, needs_grad, self._runtime.make_ndarray)
 
     def create_field(
-        self, dtype: str, shape: Sequence[int], element_shape: Sequence[int] = (), needs_grad: bool = False
+        self,
+        dtype: str,
+        shape: Sequence[int],
+        element_shape: Sequence[int] = (),
+        needs_grad: bool = False,
+        needs_dual: bool = False,
     ) -> Any:
         """A new dense field of zeros in a tree of its own. Raises likewise, and `Refused` at the 513th tree."""
-        meta = self._checked_meta(dtype, shape, element_shape, needs_grad)
+        meta = self._checked_meta(dtype, shape, element_shape, needs_grad, needs_dual)
         # One early: the first launch makes a tree for the root, after which nothing can be released any more, because
         # the new field is in the middle of being placed.
         if self._runtime.snode_tree_count() >= MAX_SNODE_TREES - 1:
@@ -75,7 +81,7 @@ class Arrays:
                 f"there are {count} SNode trees and Taichi holds {MAX_SNODE_TREES}: "
                 "clean up fields that are no longer used, or use an ndarray"
             )
-        return self._made(meta, needs_grad, self._runtime.make_field)
+        return self._made(meta, needs_grad, functools.partial(self._runtime.make_field, needs_dual=needs_dual))
 
     def create_host_array(
         self, dtype: str, shape: Sequence[int], element_shape: Sequence[int] = (), needs_grad: bool = False
@@ -98,7 +104,12 @@ class Arrays:
             ) from None
 
     def _checked_meta(
-        self, dtype: str, shape: Sequence[int], element_shape: Sequence[int], needs_grad: bool
+        self,
+        dtype: str,
+        shape: Sequence[int],
+        element_shape: Sequence[int],
+        needs_grad: bool,
+        needs_dual: bool = False,
     ) -> ArrayMeta:
         itemsize = dtype_of(dtype).itemsize
         for name, sizes, most in (
@@ -122,11 +133,12 @@ class Arrays:
                 f"{meta.full_shape} has {meta.size} elements, and Taichi can index {MAX_ELEMENTS}: use several arrays",
                 parameter="shape",
             )
-        if needs_grad and dtype not in ("f16", "f32", "f64"):
-            raise KernelArgumentError(
-                f"needs_grad=True came for an array of {dtype}: only f16, f32 and f64 have gradients",
-                parameter="needs_grad",
-            )
+        for option, wanted in (("needs_grad", needs_grad), ("needs_dual", needs_dual)):
+            if wanted and dtype not in ("f16", "f32", "f64"):
+                raise KernelArgumentError(
+                    f"{option}=True came for an array of {dtype}: only f16, f32 and f64 have gradients",
+                    parameter=option,
+                )
         return meta
 
     def _check_memory(self, requested: int) -> None:
@@ -182,15 +194,13 @@ class Arrays:
             return {"type": type(value).__name__}
         meta = self.meta(value)
         told = {"dtype": meta.dtype, "shape": list(meta.shape), "element_shape": list(meta.element_shape)}
-        has_grad = self.kind(value) == "ndarray" and self._runtime.has_grad(value)
-        return {**told, "needs_grad": True} if has_grad else told
+        return told | self._runtime.derivatives(value)
 
     def nbytes(self, value: Any) -> int:
-        """Bytes that it holds, its gradient included; 0 for objects."""
+        """Bytes that it holds, its gradient and dual included; 0 for objects."""
         if self.kind(value) == "object":
             return 0
-        has_grad = self.kind(value) == "ndarray" and self._runtime.has_grad(value)
-        return self.meta(value).nbytes * (2 if has_grad else 1)
+        return self.meta(value).nbytes * (1 + len(self._runtime.derivatives(value)))
 
     # Moving -------------------------------------------------------------------------------------------------
 

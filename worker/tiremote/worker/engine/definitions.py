@@ -157,4 +157,5 @@ def _meta(value: Any, runtime: TaichiRuntime) -> dict[str, Any]:
     except Exception:
         # A field without a place has no shape yet.
         return {}
-    return {"dtype": meta.dtype, "shape": list(meta.shape), "element_shape": list(meta.element_shape)}
+    told = {"dtype": meta.dtype, "shape": list(meta.shape), "element_shape": list(meta.element_shape)}
+    return told | runtime.derivatives(value)

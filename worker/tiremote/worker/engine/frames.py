@@ -9,9 +9,10 @@ from __future__ import annotations
 import itertools
 import re
 import traceback
+import types
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tiremote.protocol.errors import (
     CompileError,
@@ -123,6 +124,20 @@ def run_error(error: BaseException, runtime: TaichiRuntime | None = None) -> Tir
     if isinstance(error, SystemExit):
         message = f"SystemExit: the code asked to end the program with {error.code!r}; the session goes on"
     return KernelRuntimeError(message, type=kind, frames=told.frames)
+
+
+def gradient_error(error: BaseException, function: Any, runtime: TaichiRuntime) -> TiremoteError:
+    """`run_error` for the adjoint of a kernel, whose place is told where the error has none of its own."""
+    told = run_error(error, runtime)
+    name = getattr(function, "__name__", None)
+    if name is not None:
+        told.message = f"the gradient of {name}(): {told.message}"
+    source = source_of(function.__code__.co_filename) if isinstance(function, types.FunctionType) else None
+    if source is not None and isinstance(told, KernelRuntimeError | CompileError) and not told.frames:
+        first = function.__code__.co_firstlineno
+        line = source.functions[first].lineno if first in source.functions else first
+        told.frames = (source.frame(line, function=name or ""),)
+    return told
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,12 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-from tiremote.protocol.errors import StaleHandle, UnknownName
+from tiremote.protocol.errors import Refused, StaleHandle, UnknownName
 from tiremote.protocol.receipts import ArrayHolding
 from tiremote.protocol.values import Handle, Name
+
+#: Behind the id of an array these make that of its gradient, and of what forward mode computes.
+_DERIVATIVES = ("grad", "dual")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -98,11 +101,23 @@ class Holdings:
         return self._find(handle).holding
 
     def value(self, handle: Handle) -> Any:
-        """The object. Raises `StaleHandle`, or `UnknownName` for a handle of another session."""
-        return self._find(handle).value
+        """The object, or the gradient or dual of an array. Raises `StaleHandle`, or `UnknownName` for a handle of
+        another session and for a derivative that the array was not made with."""
+        held = self._held.get(handle.id)
+        if held is not None:
+            return held.value
+        owner, _, which = handle.id.rpartition(".")
+        if which not in _DERIVATIVES:
+            return self._find(handle).value
+        array = self._find(Handle(kind=handle.kind, id=owner))
+        if not array.holding.handle.meta.get(f"needs_{which}"):
+            raise UnknownName(f"{handle.kind} {owner} has no {which}: make it with needs_{which}=True", name=handle.id)
+        return getattr(array.value, which)
 
     def drop(self, handle: Handle) -> Held:
-        """Forgets the object and returns it. Raises likewise."""
+        """Forgets the object and returns it. Raises likewise, and `Refused` for an array's gradient."""
+        if handle.id not in self._held and handle.id.rpartition(".")[2] in _DERIVATIVES:
+            raise Refused(f"{handle.id} goes with the array that it is a part of: clean up that")
         held = self._find(handle)
         del self._held[handle.id]
         self._changed.pop(handle.id, None)

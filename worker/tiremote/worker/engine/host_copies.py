@@ -12,7 +12,7 @@ from tiremote.protocol.dtypes import name_of
 from tiremote.protocol.errors import KernelArgumentError, TiremoteError
 from tiremote.protocol.messages import Fetch, Put
 from tiremote.protocol.receipts import ArrayHolding
-from tiremote.protocol.values import Name, Ref
+from tiremote.protocol.values import Handle, Name, Ref
 from tiremote.worker.engine.arrays import Arrays
 from tiremote.worker.engine.frames import is_out_of_memory
 from tiremote.worker.engine.holdings import Holdings
@@ -51,6 +51,8 @@ class HostCopies:
         if isinstance(value, np.ndarray) and value.base is not None:
             # Another array sees the same memory, and holds something else now as well.
             return None
+        if self._is_nameless(target, value):
+            return None
         if request.array is None:
             return self._put_from(request, target, value, source)
         came = request.array.descriptor
@@ -68,6 +70,8 @@ class HostCopies:
         """The front may have what was put into the source."""
         if request.source is None or request.region is not None or request.flat is not None:
             return None
+        if self._is_nameless(request.source, source):
+            return None
         theirs = self._moved(request.source, source, self._whole(source))
         mine = self._moved(target, value, self._whole(value))
         same = (theirs.dtype, theirs.shape) == (mine.dtype, mine.shape)
@@ -75,14 +79,21 @@ class HostCopies:
 
     def fetched(self, request: Fetch, value: Any, array: np.ndarray) -> Moved | None:
         """What a fetch has moved."""
-        if why_not_copied(value, self._runtime) is not None:
+        if why_not_copied(value, self._runtime) is not None or self._is_nameless(request.target, value):
             return None
         piece = Piece(dtype=name_of(array.dtype), shape=array.shape, region=request.region, flat=request.flat)
         return self._moved(request.target, value, piece)
 
     def copied(self, target: Ref, value: Any) -> Moved | None:
         """What a copy that stays here is one of."""
-        return None if why_not_copied(value, self._runtime) else self._moved(target, value, self._whole(value))
+        if why_not_copied(value, self._runtime) or self._is_nameless(target, value):
+            return None
+        return self._moved(target, value, self._whole(value))
+
+    def _is_nameless(self, target: Ref, value: Any) -> bool:
+        """Whether this is the gradient of an array that only a handle leads to: the front does not know its id."""
+        inside = isinstance(target, Handle) and target not in self._holdings
+        return inside and self._whereabouts.place_of(value) is None
 
     def _moved(self, target: Ref, value: Any, piece: Piece) -> Moved:
         meta = self._arrays.meta(value)
@@ -178,12 +189,11 @@ class HostCopies:
 
     def _made(self, holding: ArrayHolding) -> Any:
         meta = holding.handle.meta
-        make = {
-            "ndarray": self._arrays.create_ndarray,
-            "field": self._arrays.create_field,
-            "array": self._arrays.create_host_array,
-        }[holding.handle.kind]
-        return make(meta["dtype"], meta["shape"], meta["element_shape"], bool(meta.get("needs_grad")))
+        what = meta["dtype"], meta["shape"], meta["element_shape"], bool(meta.get("needs_grad"))
+        if holding.handle.kind == "field":
+            return self._arrays.create_field(*what, needs_dual=bool(meta.get("needs_dual")))
+        make = {"ndarray": self._arrays.create_ndarray, "array": self._arrays.create_host_array}
+        return make[holding.handle.kind](*what)
 
     def _write(self, value: Any, message: PutBack, buffers: Sequence[Any]) -> None:
         meta = self._arrays.meta(value)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiremote.protocol.errors import Refused
-from tiremote.worker.engine import compile_hooks, index_guard, source_hooks
+from tiremote.worker.engine import compile_hooks, debug_duals, index_guard, source_hooks
 from tiremote.worker.engine.baked import BakedValues
 from tiremote.worker.engine.device import cpu_name, cuda_device_name
 from tiremote.worker.engine.half_declared import Snapshot, has_unplaced_fields, leave_kernel, take_snapshot
@@ -85,6 +85,7 @@ class TaichiRuntime(ArrayRuntime):
         self.compile_clock = compile_hooks.install(self)
         source_hooks.install(self)
         index_guard.install(self)
+        debug_duals.install(self)
         if layout.decorated:
             _bind_anew(self._decorated, self._bound)
         self.trees = SNodeTrees(self)
@@ -250,6 +251,12 @@ class TaichiRuntime(ArrayRuntime):
     def is_bound_kernel(self, value: object) -> bool:
         """Whether this is a kernel got from an instance of a ``data_oriented`` class."""
         return self.is_bound(value) and getattr(value, "_is_wrapped_kernel", True) is True
+
+    def is_gradient(self, value: object) -> bool:
+        """Whether this is the ``grad`` of a kernel, decorated or got from an instance."""
+        if type(value) is types.MethodType:
+            return value.__name__ == "grad" and self.is_bound_kernel(value.__self__)
+        return issubclass(type(value), self.kernel_class)
 
     def is_func(self, value: object) -> bool:
         """Whether this is what ``@ti.func``, ``@ti.pyfunc`` or ``@ti.real_func`` makes of a function."""

@@ -194,8 +194,27 @@ class ArrayRuntime:
         except Exception:
             return 0
 
-    def has_grad(self, ndarray: Any) -> bool:
-        return ndarray.grad is not None
+    def has_grad(self, array: Any) -> bool:
+        """Whether an ndarray or a field has room for its gradient."""
+        return (self.is_ndarray(array) and array.grad is not None) or self._is_placed(array, "grad")
+
+    def has_dual(self, array: Any) -> bool:
+        """Whether a field has room for what forward mode computes."""
+        return self._is_placed(array, "dual")
+
+    def derivatives(self, array: Any) -> dict[str, Any]:
+        """``needs_grad`` and ``needs_dual``, each True where the array was made with it."""
+        if isinstance(array, np.ndarray):
+            return {}
+        has = {"needs_grad": self.has_grad(array), "needs_dual": self.has_dual(array)}
+        return {name: True for name, there in has.items() if there}
+
+    def _is_placed(self, field: Any, which: str) -> bool:
+        # Every real field has both; without a place they are names alone.
+        if not self.is_field(field) or self.is_struct_field(field):
+            return False
+        inside = getattr(field, which, None)
+        return inside is not None and inside.vars[0].ptr.snode() is not None
 
     def has_placed_grad(self, value: Any) -> bool:
         """Whether a field or ndarray has a gradient that lies somewhere."""
@@ -251,12 +270,19 @@ class ArrayRuntime:
         """A new ndarray of zeros; shapes were checked before."""
         return self.ti.ndarray(self._element_type(dtype, element_shape), shape, needs_grad=needs_grad)
 
-    def make_field(self, dtype: str, shape: tuple[int, ...], element_shape: tuple[int, ...], needs_grad: bool) -> Any:
+    def make_field(
+        self,
+        dtype: str,
+        shape: tuple[int, ...],
+        element_shape: tuple[int, ...],
+        needs_grad: bool,
+        needs_dual: bool = False,
+    ) -> Any:
         """A new field of zeros in an SNode tree of its own, so that it can be given back alone."""
         axes = self.ti.axes(*range(len(shape)))
         builder = self.ti.FieldsBuilder()
-        made = self.ti.field(self._element_type(dtype, element_shape), needs_grad=needs_grad)
-        for each in (made, made.grad) if needs_grad else (made,):
+        made = self.ti.field(self._element_type(dtype, element_shape), needs_grad=needs_grad, needs_dual=needs_dual)
+        for each in [made, *[made.grad] * needs_grad, *[made.dual] * needs_dual]:
             # A 0-d field is placed at the root itself.
             (builder.dense(axes, shape) if shape else builder).place(each)
         builder.finalize()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,17 +15,21 @@ from tiremote.protocol.errors import KernelArgumentError, PayloadTooLarge, Proto
 from tiremote.protocol.messages import (
     Alloc,
     Cleanup,
+    ClearGradients,
+    CloseTape,
     Compare,
     Compile,
     CompileAll,
     EngineRequest,
     Fetch,
+    OpenTape,
     Put,
     Run,
     Snapshot,
 )
 from tiremote.protocol.receipts import ArrayHolding, Receipt
 from tiremote.protocol.results import ArrayResult, CleanupResult, CompileAllResult, FetchResult, Limits, RunResult
+from tiremote.protocol.tapes import ClosedTape, TapeResult
 from tiremote.protocol.values import Handle, Name, Ref
 from tiremote.worker.engine.accounts import Accounts
 from tiremote.worker.engine.arguments import bind_call
@@ -37,6 +42,7 @@ from tiremote.worker.engine.moving import Moving
 from tiremote.worker.engine.references import References, attribute, shown
 from tiremote.worker.engine.results import Kept, to_plain
 from tiremote.worker.engine.runtime import TaichiRuntime
+from tiremote.worker.engine.tapes import Tapes
 from tiremote.worker.engine.unit_reports import UnitReports
 from tiremote.worker.engine.whereabouts import Whereabouts
 from tiremote.worker.host_copy import Moved
@@ -74,6 +80,8 @@ class Service:
         self._copies = HostCopies(runtime, self._arrays, self._loader, self._holdings, self._whereabouts)
         self._take_snapshot = functools.partial(self._copies.snapshot, snapshot_bytes, send_copies)
         self._accounts = Accounts(runtime, self._loader, self._arrays, self._holdings)
+        self._tapes = Tapes(runtime, self._references)
+        self._may_stop = may_stop
         self._reports = UnitReports(self._loader, self._whereabouts)
         self._ops: dict[type[EngineRequest], Callable[[Any], Any]] = {
             Compile: self._compile,
@@ -85,6 +93,9 @@ class Service:
             Cleanup: self._cleanup,
             Snapshot: self._snapshot,
             Compare: self._compare,
+            OpenTape: self._open_tape,
+            CloseTape: self._close_tape,
+            ClearGradients: self._clear_gradients,
         }
         self.moving = Moving(runtime, self._loader, self._holdings, self._arrays, self._reports, self._whereabouts)
         self._begin(None)
@@ -193,17 +204,42 @@ class Service:
             target = attribute(target, request.method, shown(request.target, target))
         args = [self._references.argument(value) for value in request.args]
         kwargs = {name: self._references.argument(value) for name, value in request.kwargs.items()}
-        call = bind_call(self._runtime, target, args, kwargs, request.method or shown(request.target, target))
-        started, compiled = self._clock(), self._runtime.compile_clock.compiled
-        value = call.launch()
-        self._runtime.sync()
-        self.launch_seconds = self._clock() - started - (self._runtime.compile_clock.compiled - compiled)
+        name = request.method or shown(request.target, target)
+        call = bind_call(self._runtime, target, args, kwargs, name)
+        with self._launching(), self._tapes.recording(request, name):
+            value = call.launch()
+            self._runtime.sync()
         if isinstance(request.target, Name):
             unit = self._loader.loaded(request.target.unit)
             name = request.target.name if request.method is None else f"{request.target.name}.{request.method}"
             unit.record_call(name, call.values, self._runtime)
         written = [[key, array] for key, array in call.written().items()]
         return RunResult(value=self._sent(to_plain(value, self._runtime)), written=written)  # type: ignore[arg-type]
+
+    @contextlib.contextmanager
+    def _launching(self) -> Iterator[None]:
+        """Counts what is not compiling as the launch."""
+        started, compiled = self._clock(), self._runtime.compile_clock.compiled
+        yield
+        self.launch_seconds = self._clock() - started - (self._runtime.compile_clock.compiled - compiled)
+
+    def _open_tape(self, request: OpenTape) -> TapeResult:
+        return TapeResult(tape=self._keep(self._tapes.open(request), made=True).handle)
+
+    def _close_tape(self, request: CloseTape) -> ClosedTape:
+        tape = self._tapes.of(request.tape, request.token)
+        # Whatever comes of it, it is not there any more.
+        self._holdings.drop(request.tape)
+        self._dropped.append(request.tape.id)
+        with self._launching():
+            result = tape.close(self._may_stop, evaluate=request.evaluate)
+            self._runtime.sync()
+        return result
+
+    def _clear_gradients(self, _request: ClearGradients) -> TapeResult:
+        self._tapes.clear_gradients()
+        self._runtime.sync()
+        return TapeResult()
 
     def _compare(self, request: Compare) -> Comparison:
         compared = self._comparer.compare(request)
@@ -245,12 +281,16 @@ class Service:
         return ArrayResult(holding=self._keep(made, request.label, made=True))
 
     def _make(self, request: Alloc) -> Any:
-        make: Callable[..., Any] = {
-            "ndarray": self._arrays.create_ndarray,
-            "field": self._arrays.create_field,
-            "array": self._arrays.create_host_array,
-        }[request.kind]
-        return make(request.dtype, request.shape, request.element_shape, request.needs_grad)
+        what = request.dtype, request.shape, request.element_shape, request.needs_grad
+        if request.kind == "field":
+            return self._arrays.create_field(*what, needs_dual=request.needs_dual)
+        if request.needs_dual:
+            raise KernelArgumentError(
+                f"needs_dual=True came for an {request.kind}: Taichi's forward mode is for fields alone",
+                parameter="needs_dual",
+            )
+        make = {"ndarray": self._arrays.create_ndarray, "array": self._arrays.create_host_array}
+        return make[request.kind](*what)
 
     def _fill(self, target: Any, request: Alloc) -> None:
         self._arrays.fill(target, request.fill, number=request.value, seed=request.seed)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tiremote.protocol.codec import encode
 from tiremote.protocol.errors import Refused, TiremoteError
 from tiremote.protocol.explanation import CrashExplanation
+from tiremote.protocol.messages import Run
 from tiremote.protocol.packing import pack
 from tiremote.protocol.receipts import Timing
 from tiremote.worker.front.answers import Answers
@@ -71,7 +73,7 @@ class Explaining:
             texts=job.texts,
             holdings=session.holdings(),
         )
-        return self._copies.keep_crash(session.id, job.header, job.buffers, job.nbytes).message is not None
+        return self._copies.keep_crash(session.id, _without_tape(job), job.buffers, job.nbytes).message is not None
 
     # ------------------------------------------------------------ jobs
 
@@ -179,3 +181,11 @@ class Explaining:
         )
         job.seat.session.explaining.remove(job)
         self._answers.job_ok(job, pack(result, []), [], Timing(total=now - job.received))
+
+
+def _without_tape(job: Job) -> bytes:
+    """The request for an engine that has no tape: what is recorded on one does not change what the call does."""
+    request = job.request
+    if not isinstance(request, Run) or request.tape is None:
+        return job.header
+    return bytes(memoryview(encode(replace(request, tape=None))[0]))

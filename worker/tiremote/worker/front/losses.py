@@ -13,6 +13,8 @@ from tiremote.worker.front.sessions import Loading, Loss, Refilling, Session
 #: Arrays that an error names: of more only the number, so that it stays a message.
 _MOST_TOLD = 1000
 
+_DERIVATIVES = ("grad", "dual")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Coming:
@@ -28,6 +30,7 @@ def targets(session: Session, copies: CopyStore) -> Iterator[Ref]:
         # What a unit's text leads to is among that; a copy that is fetched in pieces is nobody's.
         if holding.place is None and not copies.is_stand_in(session.id, holding.handle):
             yield holding.handle
+            yield from derivatives_of(holding.handle)
     for unit in session.units.values():
         for name in unit.arrays:
             yield Name(unit=unit.holding.unit, name=name)
@@ -42,8 +45,23 @@ def name_of(session: Session, target: Ref) -> str:
     """What an array is called in reports: its name, its label, or its handle."""
     if not isinstance(target, Handle):
         return str(target)
+    if is_derivative(target):
+        owner, _, which = target.id.rpartition(".")
+        return f"{name_of(session, Handle(kind=target.kind, id=owner))}.{which}"
     holding = session.arrays.get(target.id) or session.stock.get(target.id)
     return (holding.label if holding else None) or f"{target.kind} {target.id}"
+
+
+def derivatives_of(handle: Handle) -> Iterator[Handle]:
+    """The gradient of an array that only its handle leads to, and its dual, where it was made with them."""
+    for which in _DERIVATIVES:
+        if handle.meta.get(f"needs_{which}"):
+            yield Handle(kind=handle.kind, id=f"{handle.id}.{which}")
+
+
+def is_derivative(handle: Handle) -> bool:
+    """Whether this is one: of these there are no copies, and they are there again as zeros."""
+    return handle.id.rpartition(".")[2] in _DERIVATIVES
 
 
 def coming(session: Session, copies: CopyStore) -> Coming:

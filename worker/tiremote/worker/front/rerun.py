@@ -21,7 +21,7 @@ from tiremote.worker.front.crash_copies import CrashCopies
 from tiremote.worker.front.findings import Finding, of_answer, of_death, of_trouble
 from tiremote.worker.front.history import UnitHistory
 from tiremote.worker.front.last_words import LastWords
-from tiremote.worker.front.losses import as_of, contents
+from tiremote.worker.front.losses import as_of, contents, is_derivative
 from tiremote.worker.front.pool import EnginePool
 from tiremote.worker.front.recovery import Recovery, ending
 from tiremote.worker.front.sessions import Engine, Loading, Loss, Refilling, Session, SnapshotPlan, Unit
@@ -160,7 +160,8 @@ class Rerun:
     def _missing(self) -> list[Handle]:
         """What was kept under handles and is not there again."""
         there = {*self.session.arrays, *self.session.stock}
-        return [one for one in self._loss.held if isinstance(one, Handle) and one.id not in there]
+        held = [one for one in self._loss.held if isinstance(one, Handle) and not is_derivative(one)]
+        return [one for one in held if one.id not in there]
 
 
 def _as_it_was(session: Session, crash: Crash, now: float) -> Session:

@@ -6,7 +6,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tiremote.protocol.code_requests import LoadRequest
-from tiremote.protocol.messages import Alloc, EngineRequest, Fetch, Put, RequestId, Run, Snapshot
+from tiremote.protocol.messages import (
+    Alloc,
+    ClearGradients,
+    CloseTape,
+    EngineRequest,
+    Fetch,
+    OpenTape,
+    Put,
+    RequestId,
+    Run,
+    Snapshot,
+)
 from tiremote.protocol.packing import unpack
 from tiremote.protocol.results import Limits, SnapshotResult
 from tiremote.protocol.values import Handle
@@ -20,6 +31,9 @@ from tiremote.worker.link import Copied, Done, Snap
 
 #: What comes from an engine of ours is bounded where it is made.
 _ANY_SIZE = Limits(header_bytes=1 << 31)
+
+#: What may change more of a session than it says.
+_CHANGING = Run | Put | LoadRequest | OpenTape | CloseTape | ClearGradients
 
 
 class Snapshots:
@@ -50,7 +64,7 @@ class Snapshots:
                 self._copies.copied(session.id, holding.handle, moved, request=request.id, now=now)
         elif isinstance(request, Fetch) and moved is not None:
             self._copies.moved(session.id, moved, buffers[0], request=request.id, op="fetch", now=now)
-        elif isinstance(request, Run | Put | LoadRequest) or (isinstance(request, Alloc) and request.target):
+        elif isinstance(request, _CHANGING) or (isinstance(request, Alloc) and request.target):
             for handle in _handles(request):
                 self._copies.is_given(session.id, handle)
             self._copies.changed(session.id)
