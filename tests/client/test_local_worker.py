@@ -53,7 +53,7 @@ def test_one_that_ends_at_once_says_why() -> None:
 def test_one_without_taichi_says_what_to_install() -> None:
     """The laptop's installation has none."""
     with pytest.raises(WorkerUnreachable, match=r"pip install 'tiremote\[worker\]'"):
-        started("raise ModuleNotFoundError(\"No module named 'taichi'\")")
+        started("raise ModuleNotFoundError(\"No module named 'psutil'\")")
 
 
 def test_one_that_never_gets_ready_is_given_up() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from recording_session import ENGINE, RecordingSession
-from tiremote.repl.laptop_taichi import LaptopTaichi, OnWorker
+from tiremote.protocol.errors import Refused
+from tiremote.repl.laptop_taichi import LaptopTaichi, OnWorker, importer
 
 
 @pytest.fixture
@@ -47,3 +49,13 @@ def test_a_fork_of_taichi_may_have_other_names(gpu: RecordingSession, ti: Any) -
     """Of those there is no list."""
     gpu.info = replace(gpu.info, engine=replace(ENGINE, runtime="gstaichi"))
     assert repr(ti.nope) == "<ti.nope, on the worker>"
+
+
+def test_the_name_of_another_runtime_is_refused(gpu: RecordingSession, ti: Any) -> None:
+    """``taichi`` and the session's own name mean the session's; what is no runtime of the worker is itself."""
+    gpu.info = replace(gpu.info, engine=replace(ENGINE, runtime="gstaichi"), runtimes=("gstaichi", "quadrants"))
+    import_ = importer(ti)
+    assert import_("taichi") is import_("gstaichi") is ti
+    assert import_("math") is math
+    with pytest.raises(Refused, match="--runtime quadrants"):
+        import_("quadrants")

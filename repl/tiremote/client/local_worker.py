@@ -87,7 +87,7 @@ class LocalWorker:
             reader.join(STOP)
         code = self._process.wait()
         said = "".join(self._stderr)
-        missing = re.search(r"No module named '?(taichi|gstaichi|quadrants|psutil|tiremote\.worker)\b", said)
+        missing = re.search(r"No module named '?(psutil|tiremote\.worker)\b", said)
         if missing:
             raise WorkerUnreachable(
                 f"a local worker needs what is not installed here ({missing[1]}): pip install 'tiremote[worker]', "

@@ -12,7 +12,7 @@ from typing import Any
 
 from tiremote.client import RemoteKernel, RequestFuture
 from tiremote.repl.free_names import free_names
-from tiremote.repl.laptop_taichi import RUNTIMES
+from tiremote.repl.laptop_taichi import ANY_RUNTIME
 
 #: Modules that both sides have, in whatever version.
 SHARED_MODULES = ("math", "numpy")
@@ -69,9 +69,9 @@ def _is_of_laptop(node: ast.AST, parameters: set[str], of_worker: set[str], thin
     if isinstance(node, (ast.Global, ast.Yield, ast.YieldFrom, ast.Await)):
         return True
     if isinstance(node, ast.Import):
-        return any(each.name.partition(".")[0] not in (*RUNTIMES, *SHARED_MODULES) for each in node.names)
+        return any(each.name.partition(".")[0] not in (ANY_RUNTIME, *SHARED_MODULES) for each in node.names)
     if isinstance(node, ast.ImportFrom):
-        return bool(node.level) or (node.module or "").partition(".")[0] not in (*RUNTIMES, *SHARED_MODULES)
+        return bool(node.level) or (node.module or "").partition(".")[0] not in (ANY_RUNTIME, *SHARED_MODULES)
     if isinstance(node, ast.Attribute):
         return node.attr in _OF_PROXIES and _named(node.value) in things
     if isinstance(node, ast.Subscript):

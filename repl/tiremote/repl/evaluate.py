@@ -16,7 +16,7 @@ from tiremote.repl.cells import Cell, Statement
 from tiremote.repl.classify import Classifier, Place
 from tiremote.repl.dependants import Dependants
 from tiremote.repl.free_names import bound_names, touched_names
-from tiremote.repl.laptop_taichi import RUNTIMES, is_callable_here, taichi_path
+from tiremote.repl.laptop_taichi import is_callable_here, taichi_path
 from tiremote.repl.names import Names, first_names
 from tiremote.repl.pending import Pending, Unit, in_order, unplaced
 
@@ -281,7 +281,7 @@ class Evaluator:
             runtime, _, path = (node.module or "").partition(".")
             if runtime == "__future__":
                 self._flags |= _future_flags(node)
-            if node.level or runtime not in RUNTIMES:
+            if node.level or not names.taichi.is_called(runtime):
                 return node
             for alias in node.names:
                 if alias.name == "*":
@@ -292,7 +292,7 @@ class Evaluator:
         rest = []
         for alias in node.names:
             runtime, _, path = alias.name.partition(".")
-            if runtime not in RUNTIMES:
+            if not names.taichi.is_called(runtime):
                 rest.append(alias)
             elif alias.asname:
                 names.bind_taichi(alias.asname, path, taichi_path(names.taichi, path))

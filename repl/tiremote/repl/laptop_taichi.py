@@ -13,8 +13,8 @@ from tiremote.protocol.errors import Refused
 from tiremote.protocol.receipts import Receipt
 from tiremote.repl.taichi_names import PUBLIC_NAMES
 
-#: What programs import: each means the runtime of the session.
-RUNTIMES = ("taichi", "gstaichi", "quadrants")
+#: What programs import that are for any runtime: the session's.
+ANY_RUNTIME = "taichi"
 
 #: Options of ``ti.init`` that a session may be opened with.
 OF_A_SESSION = (
@@ -77,9 +77,21 @@ class LaptopTaichi:
                 raise AttributeError(wrong) from None
             return OnWorker(name, self.missing)
 
+    def is_called(self, package: str) -> bool:
+        """Whether an import of this package means the session's runtime. Raises `Refused` for another runtime."""
+        own = self._gpu.info.engine.runtime
+        if package in (ANY_RUNTIME, own):
+            return True
+        if package in self._gpu.info.runtimes:
+            raise Refused(
+                f"this session runs on {own}: import {ANY_RUNTIME}, which means the session's own, "
+                f"or open a session on {package} (tiremote --runtime {package})"
+            )
+        return False
+
     def missing(self, path: str) -> str | None:
         """That Taichi has no such name, with the nearest that it has; None where it may have it."""
-        if self._gpu.info.engine.runtime != "taichi":
+        if self._gpu.info.engine.runtime != ANY_RUNTIME:
             return None  # a fork has names of its own
         module = ""
         for name in path.split("."):
@@ -147,7 +159,7 @@ def importer(root: LaptopTaichi) -> Callable[..., Any]:
 
     def import_(name: str, scope: Any = None, local: Any = None, wanted: Any = (), level: int = 0) -> Any:
         runtime, _, path = name.partition(".")
-        if level or runtime not in RUNTIMES:
+        if level or not root.is_called(runtime):
             return plain_import(name, scope, local, wanted, level)
         for each in wanted or ():
             if each != "*" and (wrong := root.missing(f"{path}.{each}" if path else each)):

@@ -38,9 +38,7 @@ _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 10_000, 30_000
 @click.option(
     "--runtime",
     type=click.Choice(list(RUNTIMES)),
-    default=Settings().runtime,
-    show_default=True,
-    help="Of sessions that ask for none.",
+    help="Of sessions that ask for none; by default the first of these that is installed.",
 )
 @click.option("--keys", type=click.Path(path_type=Path), help="This worker's .key_secret file: listen under CURVE.")
 @click.option("--authorized", type=click.Path(path_type=Path), help="The folder of the clients' .key files.")
@@ -96,7 +94,7 @@ _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 10_000, 30_000
 def main(
     address: str,
     arch: str,
-    runtime: str,
+    runtime: str | None,
     keys: Path | None,
     authorized: Path | None,
     lease: float,
@@ -118,10 +116,11 @@ def main(
     Prints one line when it is ready. SIGTERM and Ctrl-C drain: running work ends first; a second one stops at once.
     """
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    there = installed()
     settings = Settings(
         options={"arch": arch},
-        runtime=runtime,
-        runtimes=installed(),
+        runtime=runtime or next(iter(there), Settings().runtime),
+        runtimes=there,
         limits=Limits(sessions=max_sessions, session_bytes=session_bytes),
         lease=lease,
         spares=spares,
@@ -134,7 +133,7 @@ def main(
     )
     _take_descriptors()
     try:
-        check_runtime(runtime, settings.runtimes)
+        check_runtime(settings.runtime, there)
         curve = _curve(keys, authorized)
         with contextlib.ExitStack() as stack:
             store = None

@@ -49,11 +49,17 @@ class Layout:
     #: (module, class) of a kernel that was got from an object, and its attribute that has the object.
     bound: tuple[str, str]
     owner: str
+    #: Whether it takes a kernel that is a static method for one that needs an object.
+    static_is_owned: bool = False
+    #: Attributes of users' objects in which it remembers what else they hold.
+    remembered: tuple[str, ...] = ()
     #: Of the one mutable object: the attribute that has the program, and those that say what is being compiled.
     program: str = "prog"
     compiling: tuple[str, ...]
     #: The module whose ``FieldsBuilder`` makes the next ``ti.root``.
     next_root: str
+    #: What is set in its modules, by (module, name).
+    mended: Mapping[tuple[str, str], object] = field(default_factory=dict)
     #: What the names of its exceptions begin with.
     errors: str
     #: The most arguments of one launch, templates left out.
@@ -118,6 +124,7 @@ _GSTAICHI: Final = Layout(
     func_mark="_is_gstaichi_function",
     bound=("lang._gstaichi_callable", "BoundGsTaichiCallable"),
     owner="instance",
+    static_is_owned=True,
     program="_prog",
     compiling=("_compiling_callable", "_current_kernel"),
     next_root="_snode.fields_builder",
@@ -143,6 +150,9 @@ _QUADRANTS: Final = replace(
     decorated=("lang._quadrants_callable", "QuadrantsCallable"),
     func_mark="_is_quadrants_function",
     bound=("lang._quadrants_callable", "BoundQuadrantsCallable"),
+    remembered=("_qd_nd_paths",),
+    # With True it remembers a launch by the identity of a NumPy integer, which the next one may have as well.
+    mended={("lang._func_base", "_is_cpython"): False},
     compiling=("_compiling_callable", "_current_global_context"),
     errors="Quadrants",
     environment={"ENABLE_QUADRANTS_HEADER_PRINT": "0", "QD_ENABLE_PYBUF": "0"},

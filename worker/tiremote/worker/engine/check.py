@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tiremote.protocol.errors import CompileError
 from tiremote.worker.engine.call_types import ARGUMENTS, Argument, StandIns, Undetermined
 from tiremote.worker.engine.frames import load_error
+from tiremote.worker.engine.future_annotations import decorators
 from tiremote.worker.engine.global_names import names_used
 from tiremote.worker.engine.source import Source
 from tiremote.worker.engine.unit import reached
@@ -126,10 +127,7 @@ class Checker:
 
 def is_taichi_scope(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether ``@ti.kernel`` or ``@ti.func`` stands over it."""
-    return any(
-        ast.unparse(decorator).rpartition(".")[2] in ("kernel", "func", "real_func")
-        for decorator in function.decorator_list
-    )
+    return bool(decorators(function) & {"kernel", "func", "real_func"})
 
 
 def _whole(source: Source, kernel: Any) -> Any:

@@ -34,6 +34,9 @@ _MOST_CHARACTERS: Final = 2000
 
 _PLACE = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>[^,]*?)'
                     r"(?:, columns (?P<first>\d+)-(?P<last>\d+))?:?$")  # fmt: skip
+#: Between these two lines some runtimes show their own stack.
+_OWN_STACK = re.compile(r"^\w+ stack trace:$")
+_OWN_STACK_END = "Your code:"
 _CARETS = re.compile(r"^\s*[\^~]+\s*$")
 _RULE = re.compile(r"^={4,}$")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -161,11 +164,13 @@ def _read_text(text: str) -> tuple[str, list[SourceFrame]]:
     frames: list[SourceFrame] = []
     kept: list[str] = []
     # Below a place stand its source lines and carets; deeper places have theirs.
-    in_place = False
+    in_place = in_own_stack = False
     is_traceback = False
     for line in without_colours(text).splitlines():
         place = _PLACE.match(line)
-        if place is not None:
+        if in_own_stack or _OWN_STACK.match(line):
+            in_own_stack = line != _OWN_STACK_END
+        elif place is not None:
             in_place = True
             frames += _frame_of(place)
         elif line.startswith("Traceback (most recent call last)"):

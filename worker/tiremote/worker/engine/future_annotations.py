@@ -32,10 +32,13 @@ def resolve_annotations(tree: ast.Module) -> None:
 
 
 def _is_taichi(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return any(
-        ast.unparse(decorator).rpartition(".")[2] in ("kernel", "func", "pyfunc", "real_func")
-        for decorator in node.decorator_list
-    )
+    return bool(decorators(node) & {"kernel", "func", "pyfunc", "real_func"})
+
+
+def decorators(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """The names of a function's decorators, without the module and what they are given: ``kernel``."""
+    plain = (each.func if isinstance(each, ast.Call) else each for each in node.decorator_list)
+    return {ast.unparse(each).rpartition(".")[2] for each in plain}
 
 
 def _each_annotation(node: ast.FunctionDef | ast.AsyncFunctionDef, change: Callable[[ast.expr], ast.expr]) -> None:

@@ -152,6 +152,9 @@ class _Keeper:
         known = self._before.get(id(pair.old))
         initial = known.values if known is not None and known.owner() is pair.old else {}
         mine, theirs = attributes(pair.old), attributes(pair.new)
+        for name in self._runtime.layout.remembered:
+            mine.pop(name, None)
+            theirs.pop(name, None)
         merged = {name: value for name, value in mine.items() if name not in theirs and name not in initial}
         touched = any(name not in merged for name in mine.keys() - theirs.keys())
         for name, value in theirs.items():

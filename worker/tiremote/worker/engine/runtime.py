@@ -86,6 +86,8 @@ class TaichiRuntime(ArrayRuntime):
         source_hooks.install(self)
         index_guard.install(self)
         debug_duals.install(self)
+        for (module, name), value in layout.mended.items():
+            setattr(self.module(module), name, value)
         if layout.decorated:
             _bind_anew(self._decorated, self._bound)
         self.trees = SNodeTrees(self)

@@ -10,9 +10,12 @@ from __future__ import annotations
 import ast
 import functools
 import sys
+import traceback
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from tiremote.worker.engine.future_annotations import decorators
 from tiremote.worker.engine.source import Source, source_of
 
 if TYPE_CHECKING:
@@ -30,15 +33,17 @@ Place = Callable[[Any, Any], str]
 def install(runtime: TaichiRuntime) -> None:
     """Once for a process."""
     layout, impl = runtime.layout, runtime.impl
-    context = getattr(runtime.lang("ast.ast_transformer_utils"), layout.context)
+    walking = runtime.lang("ast.ast_transformer_utils")
+    context = getattr(walking, layout.context)
     if hasattr(context, _INSTALLED):
         return
     setattr(context, _INSTALLED, True)
-    texts, decorators = runtime.module(layout.texts), runtime.lang("kernel_impl")
+    texts, making = runtime.module(layout.texts), runtime.lang("kernel_impl")
     texts.getsourcelines = _lines_of(texts.getsourcelines)
     texts.getsourcefile = _file_of(texts.getsourcefile)
-    decorators._inside_class = _inside_class(decorators._inside_class)
+    making._inside_class = _inside_class(making._inside_class, static_is_owned=layout.static_is_owned)
     setattr(context, layout.place, _place(getattr(context, layout.place)))
+    walking.traceback = types.SimpleNamespace(format_exc=_without_its_own(runtime.exception("CompilationError")))
     kernel_class = runtime.kernel_class
     kernel_class.materialize = _never_nested(kernel_class.materialize, runtime.exception("SyntaxError"))
     setattr(impl, layout.asserting, _placed_assert(getattr(impl, layout.asserting), impl))
@@ -85,16 +90,25 @@ def _file_of(original: Callable[[Any], str]) -> Callable[[Any], str]:
     return getsourcefile
 
 
-def _inside_class(original: Callable[[int], bool]) -> Callable[[int], bool]:
+def _inside_class(original: Callable[[int], bool], *, static_is_owned: bool) -> Callable[[int], bool]:
     @functools.wraps(original)
     def inside_class(level_of_class_stackframe: int) -> bool:
         # The level is that of the frame around the class body, so the body is one nearer.
         body = sys._getframe(level_of_class_stackframe - 1)
-        if source_of(body.f_code.co_filename) is None:
+        source = source_of(body.f_code.co_filename)
+        if source is None:
             return original(level_of_class_stackframe + 1)
+        if static_is_owned and _is_static(source, body.f_lineno):
+            return False
         return body.f_locals is not body.f_globals and not body.f_code.co_flags & _CO_OPTIMIZED
 
     return inside_class
+
+
+def _is_static(source: Source, line: int) -> bool:
+    """Whether the function that is being decorated on this line is a static method."""
+    decorated = (node for first, node in source.functions.items() if first <= line <= node.lineno)
+    return any("staticmethod" in decorators(node) for node in decorated)
 
 
 def _place(original: Place) -> Place:
@@ -115,6 +129,16 @@ def _place(original: Place) -> Place:
         return f'File "{context.file}", line {line}, in {context.func.func.__name__}, columns {first}-{last}:\n'
 
     return get_pos_info
+
+
+def _without_its_own(error: type[BaseException]) -> Callable[[], str]:
+    """What was raised while a tree was walked, for the message of the next error. Some runtimes put the stack of every
+    func that is compiled into that of the one that calls it: with a few of them it takes minutes."""
+
+    def format_exc() -> str:
+        return "" if isinstance(sys.exc_info()[1], error) else traceback.format_exc()
+
+    return format_exc
 
 
 def _placed_assert(original: Callable[..., None], impl: Any) -> Callable[..., None]:

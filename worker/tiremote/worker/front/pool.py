@@ -40,11 +40,20 @@ class EnginePool:
 
     def fill(self) -> None:
         """Starts as many engines as there should be ready."""
+        self._let_go()
         idle = len(self._free(self._settings.runtime))
         if self._leaving or self._failed_starts >= self._settings.failed_starts:
             return
         for _ in range(self._settings.spares - idle):
             self._spawn(self._settings.runtime, self._settings.options)
+
+    def _let_go(self) -> None:
+        """Ends spares of other runtimes than the worker's own that no session uses any more."""
+        used = {engine.session.runtime for engine in self.engines.values() if engine.session is not None}
+        for runtime in {engine.runtime for engine in self.engines.values()} - used - {self._settings.runtime}:
+            for engine in self._free(runtime):
+                engine.state = "leaving"
+                self.kill(engine)
 
     def _free(self, runtime: str) -> list[Engine]:
         """The engines of a runtime that are nobody's."""
