@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -11,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tiremote.worker.runtimes import RUNTIMES
+
 REPOSITORY = Path(__file__).parent.parent
 ROOTS = ("protocol", "worker", "repl")
 PACKAGES = ("tiremote.protocol", "tiremote.worker", "tiremote.client", "tiremote.repl")
-RUNTIMES = {"taichi", "gstaichi", "quadrants"}
-RUNTIME_MODULE = REPOSITORY / "worker/tiremote/worker/engine/runtime.py"
+RUNTIME_MODULE = REPOSITORY / "worker/tiremote/worker/engine/runtime_modules.py"
 MODULES = sorted(path for root in ROOTS for path in (REPOSITORY / root / "tiremote").rglob("*.py"))
 
 
@@ -70,17 +72,17 @@ LAPTOP = "import sys, tiremote.client, tiremote.repl, tiremote.repl.command"
 def test_the_laptop_loads_no_taichi_and_no_worker(tmp_path: Path) -> None:
     """Importing client and command needs neither Taichi nor psutil nor any module of the worker."""
     loaded = python(f"{LAPTOP}; print(*sys.modules)", tmp_path).split()
-    assert [name for name in loaded if name.split(".")[0] in RUNTIMES | {"psutil"}] == []
+    assert [name for name in loaded if name.split(".")[0] in {*RUNTIMES, "psutil"}] == []
     assert [name for name in loaded if name.startswith("tiremote.worker")] == []
 
 
 def test_the_laptop_installs_without_taichi() -> None:
-    """Taichi is a dependency of the extra named worker and not of a plain installation."""
+    """No runtime is a dependency of a plain installation; each has an extra that is all a worker needs."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert not [requirement for requirement in project["dependencies"] if requirement.startswith(tuple(RUNTIMES))]
-    assert [
-        requirement for requirement in project["optional-dependencies"]["worker"] if requirement.startswith("taichi")
-    ]
+    for kind in RUNTIMES.values():
+        names = {re.split("[<>=]", each)[0] for each in project["optional-dependencies"][kind.extra]}
+        assert names == {kind.name, "psutil"}
 
 
 WINDOWS_HAS_NOT = """

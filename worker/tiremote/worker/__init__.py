@@ -5,8 +5,8 @@
     every unit. It never imports Taichi and never waits for it.
 ``engine``
     One process per session. Its main thread owns Taichi: the loader, arguments, arrays, launches.
-    `tiremote.worker.engine.runtime` is the only module of the project that imports Taichi, and does so when a
-    runtime is made, never when it is imported itself.
+    `tiremote.worker.engine.runtime` is the only way to Taichi, or a fork of it: `runtime_modules` imports that when a
+    runtime is made, never when it is imported itself. ``runtimes``, beside both, tells which there are.
 ``link``
     What goes between the two: requests over a Unix socket, bulk bytes beside them in shared memory (``segments``).
 

@@ -1,4 +1,4 @@
-"""The seam to Taichi: the only module of the project that imports it.
+"""The seam to Taichi: with its halves beside it, the only way to what it imports.
 
 A `TaichiRuntime` stands for one of the runtimes of the family: ``taichi``, ``gstaichi``, ``quadrants``.
 Nothing is imported before one is made, and a process makes at most one. Every method must be called on the thread
@@ -9,13 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import functools
 import gc
-import importlib
 import io
-import types
-import weakref
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,11 +23,10 @@ from tiremote.worker.engine.half_declared import Snapshot, has_unplaced_fields, 
 from tiremote.worker.engine.init_guard import InitGuard
 from tiremote.worker.engine.options import check_options
 from tiremote.worker.engine.outside import Outside
-from tiremote.worker.engine.quiet import quiet_environment, silenced
-from tiremote.worker.engine.runtime_arrays import ArrayRuntime
+from tiremote.worker.engine.quiet import silenced
+from tiremote.worker.engine.runtime_kernels import KernelRuntime
 from tiremote.worker.engine.snode_trees import SNodeTrees
 from tiremote.worker.engine.split_root import RootSplitter
-from tiremote.worker.runtimes import RUNTIMES
 
 #: Names on the wire of what Taichi calls otherwise; every other primitive type has the same name in both.
 _WIRE_TO_TAICHI = {"bool": "u1"}
@@ -54,70 +49,22 @@ class RuntimeInfo:
     device: str
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledInstances:
-    """Which instances of which kernels exist at one moment."""
-
-    known: Mapping[int, tuple[Any, frozenset[Any]]]
-
-    def forget_later(self, runtime: TaichiRuntime) -> None:
-        """Drops what was compiled since: it may have fields baked in that are no more."""
-        for kernel in runtime.every_kernel():
-            _, before = self.known.get(id(kernel), (None, frozenset()))
-            runtime.forget_compiled(kernel, [key for key in runtime.instances(kernel) if key not in before])
-
-
-class TaichiRuntime(ArrayRuntime):
+class TaichiRuntime(KernelRuntime):
     """One imported runtime. ``ti`` is its module, ``tm`` its ``math``."""
 
     def __init__(self, name: str = "taichi") -> None:
-        self.name = name
-        self.layout = layout = RUNTIMES[name].layout
-        self._modules: dict[str, Any] = {}
-        with quiet_environment(layout.environment):
-            self.ti: Any = importlib.import_module(name)
-            self.tm: Any = importlib.import_module(f"{name}.math")
-        self.impl: Any = self.lang("impl")
-        self.core: Any = importlib.import_module(f"{name}._lib").core
-        self._decorated: type[Any] = self.found(layout.decorated) if layout.decorated else types.FunctionType
-        self._bound: type[Any] = self.found(layout.bound)
-        self.kernel_class: type[Any] = self.module(layout.kernels).Kernel
+        super().__init__(name)
         self.compile_clock = compile_hooks.install(self)
         source_hooks.install(self)
         index_guard.install(self)
         debug_duals.install(self)
-        for (module, name), value in layout.mended.items():
-            setattr(self.module(module), name, value)
-        if layout.decorated:
-            _bind_anew(self._decorated, self._bound)
         self.trees = SNodeTrees(self)
         self.split_root = RootSplitter(self)
         self.guard_init = InitGuard(self)
         self.baked = BakedValues(self)
-        #: Out of the runtime's own register, but perhaps still called through an old handle.
-        self._unregistered: weakref.WeakSet[Any] = weakref.WeakSet()
         #: Where an engine has it: it cannot be taken out of a process again.
         self.outside: Outside | None = None
         self.info: RuntimeInfo | None = None
-
-    def module(self, path: str) -> Any:
-        """A module below the runtime's package, such as ``lang.impl``."""
-        found = self._modules.get(path)
-        if found is None:
-            found = self._modules[path] = importlib.import_module(f"{self.name}.{path}")
-        return found
-
-    def lang(self, module: str) -> Any:
-        """A module of the runtime's ``lang`` package, such as ``impl``."""
-        return self.module(f"lang.{module}")
-
-    def found(self, place: tuple[str, str]) -> Any:
-        """What is at a place of the layout: a module and a name in it, perhaps one in a class."""
-        return functools.reduce(getattr, place[1].split("."), self.module(place[0]))
-
-    def exception(self, name: str) -> type[BaseException]:
-        """The runtime's own exception, such as ``CompilationError``."""
-        return getattr(self.lang("exception"), f"{self.layout.errors}{name}")  # type: ignore[no-any-return]
 
     # Starting ---------------------------------------------------------------------------------------------
 
@@ -236,112 +183,6 @@ class TaichiRuntime(ArrayRuntime):
         """After a call that failed: the runtime must not believe that it is still inside a kernel or a tape."""
         leave_kernel(self)
 
-    # Kernels and functions --------------------------------------------------------------------------------
-
-    def is_kernel(self, value: object) -> bool:
-        """Whether this is what ``@ti.kernel`` makes of a function or a method."""
-        return type(value) is self._decorated and getattr(value, "_is_wrapped_kernel", False) is True
-
-    def is_class_kernel(self, value: object) -> bool:
-        """Whether this kernel takes ``self``: it can only be called through an instance."""
-        return self.is_kernel(value) and bool(getattr(value, "_is_classkernel", False))
-
-    def is_bound(self, value: object) -> bool:
-        """Whether this is a kernel or func got from an instance, of what the runtime makes for that."""
-        return issubclass(type(value), self._bound)
-
-    def is_bound_kernel(self, value: object) -> bool:
-        """Whether this is a kernel got from an instance of a ``data_oriented`` class."""
-        return self.is_bound(value) and getattr(value, "_is_wrapped_kernel", True) is True
-
-    def is_gradient(self, value: object) -> bool:
-        """Whether this is the ``grad`` of a kernel, decorated or got from an instance."""
-        if type(value) is types.MethodType:
-            return value.__name__ == "grad" and self.is_bound_kernel(value.__self__)
-        return issubclass(type(value), self.kernel_class)
-
-    def is_func(self, value: object) -> bool:
-        """Whether this is what ``@ti.func``, ``@ti.pyfunc`` or ``@ti.real_func`` makes of a function."""
-        return type(value) is self._decorated and getattr(value, self.layout.func_mark, False) is True
-
-    def primal(self, kernel: Any) -> Any:
-        """The ``Kernel`` object behind a decorated kernel or a bound one."""
-        return kernel._primal
-
-    def bound_to(self, value: Any) -> Any:
-        """The object that a bound kernel or func was got from."""
-        return getattr(value, self.layout.owner)
-
-    def owner(self, kernel: Any) -> tuple[Any, ...]:
-        """The object that a kernel was got from, in front of its arguments; nothing for any other kernel."""
-        return (self.bound_to(kernel),) if self._takes_owner(kernel) else ()
-
-    def python_function(self, kernel: Any) -> Any:
-        """The Python function that was decorated as a kernel or func."""
-        return self.callee(kernel).func
-
-    def callee(self, decorated: Any) -> Any:
-        """The runtime's object behind what was decorated as a kernel or func: it has parameters and a text."""
-        if not self.is_func(decorated):
-            return self.primal(decorated)
-        return decorated.func if self.layout.decorated is None else decorated.wrapper
-
-    def ensure_compiled(self, kernel: Any, *args: Any) -> Any:
-        """Builds the front end of a kernel for these arguments without a launch; gives the instance's key.
-
-        A bound or class kernel takes its owner as the first argument.
-        """
-        primal, config = self.primal(kernel), self.config()
-        for name in self.layout.call_settings:
-            setattr(primal, name, getattr(config, name))
-        return primal.ensure_compiled(*args)
-
-    def instances(self, kernel: Any) -> Mapping[Any, Any]:
-        """What a ``Kernel`` object was compiled to, by the keys of its instances."""
-        return getattr(kernel, self.layout.instances[0])  # type: ignore[no-any-return]
-
-    def forget_compiled(self, kernel: Any, keys: Collection[Any]) -> None:
-        """Drops instances of a ``Kernel`` object."""
-        for name in self.layout.instances:
-            known = getattr(kernel, name)
-            for key in keys:
-                known.pop(key, None)
-        if keys and self.layout.launches:
-            # Another instance may be at the address that a launch is remembered by.
-            launches, *remembered = self.layout.launches
-            for name in remembered:
-                getattr(getattr(kernel, launches), name).clear()
-
-    def make_back_end(self, kernel: Any, key: Any) -> None:
-        """Makes what it can of an instance's machine code before its first launch."""
-        program = self.state.prog
-        program.compile_kernel(program.config(), program.get_device_caps(), self.instances(self.primal(kernel))[key])
-
-    def compiled_instances(self) -> CompiledInstances:
-        """What is compiled now; ``forget_later(runtime)`` drops what came since."""
-        known = [*self.state.kernels, *self._unregistered]
-        return CompiledInstances({id(kernel): (kernel, frozenset(self.instances(kernel))) for kernel in known})
-
-    def every_kernel(self) -> list[Any]:
-        """Every ``Kernel`` object that somebody may still call."""
-        return [*self.state.kernels, *self._unregistered]
-
-    def forget_all_compiled(self) -> None:
-        """Drops the instances of every kernel there is."""
-        for kernel in [*self.state.kernels, *self._unregistered]:
-            self.forget_compiled(kernel, list(self.instances(kernel)))
-
-    def unregister_kernels(self, which: Callable[[Any], bool]) -> int:
-        """Takes ``Kernel`` objects out of the runtime's register, which would keep them alive for ever.
-
-        Those that somebody still holds work on.
-        """
-        register = self.state.kernels
-        dropped = [kernel for kernel in register if which(kernel)]
-        self._unregistered.update(dropped)
-        register[:] = [kernel for kernel in register if not which(kernel)]
-        return len(dropped)
-
     def collect(self) -> None:
         """Gives back what nobody holds any more: Python's cycles and the SNode trees of dead fields."""
         gc.collect()
@@ -433,16 +274,6 @@ def _same_members(old: Mapping[str, Any], new: Mapping[str, Any], runtime: Taich
     return list(old) == list(new) and all(
         old[name] is new[name] or runtime.same_value(old[name], new[name]) for name in new
     )
-
-
-def _bind_anew(decorated: Any, bound: Any) -> None:
-    """Has what a method is got from not remember it in its object: there it would be an attribute of the user's, and
-    outlive the class that the object had before a reload."""
-
-    def get(method: Any, instance: Any, owner: Any) -> Any:  # noqa: ARG001 (what `__get__` is given)
-        return method if instance is None else bound(instance, method)
-
-    decorated.__get__ = get
 
 
 def _one_line(error: BaseException) -> str:

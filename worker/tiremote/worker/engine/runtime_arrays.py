@@ -11,6 +11,7 @@ import numpy as np
 
 from tiremote.protocol.dtypes import DTYPES
 from tiremote.protocol.errors import Refused, UnsupportedType
+from tiremote.worker.engine.runtime_modules import RuntimeModules
 from tiremote.worker.engine.signature import (
     ArrayMeta,
     ArrayType,
@@ -22,27 +23,18 @@ from tiremote.worker.engine.signature import (
     TemplateType,
 )
 from tiremote.worker.engine.ways import Way
-from tiremote.worker.runtimes import Layout
 
 _META = "_tiremote_meta"
 _MADE = "_tiremote_made"
 
 
-class ArrayRuntime:
+class ArrayRuntime(RuntimeModules):
     """Signatures of kernels, and everything that lies in an array."""
 
-    name: str
-    layout: Layout
-    ti: Any
-    impl: Any
-    core: Any
     kernel_class: type[Any]
 
     if TYPE_CHECKING:
 
-        def module(self, path: str) -> Any: ...
-        def lang(self, module: str) -> Any: ...
-        def found(self, place: tuple[str, str]) -> Any: ...
         def is_bound_kernel(self, value: object) -> bool: ...
         def dtype_name(self, dtype: Any) -> str: ...
         def dtype_object(self, name: str) -> Any: ...
