@@ -658,3 +658,26 @@ import neighbour_of_mine
 sys.path.pop(0)
 """
     assert "neighbour_of_mine" in refused(two, ALIVE + source)
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_what_is_installed_is_a_library_wherever_it_lies(two: TwoEngines, tmp_path: Path, is_installed: bool) -> None:
+    """A package of a distribution is in nobody's way; a module of somebody's own may hold what is not seen."""
+    name = f"brought_{is_installed}".lower()
+    (tmp_path / f"{name}.py").write_text("state = []\n")
+    if is_installed:
+        (tmp_path / f"{name}-1.0.dist-info").mkdir()
+        (tmp_path / f"{name}-1.0.dist-info" / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
+        )
+        (tmp_path / f"{name}-1.0.dist-info" / "top_level.txt").write_text(name)
+    two.first.compile(
+        f"import sys\ndef go():\n    sys.path.insert(0, {str(tmp_path)!r})\n    import {name}\n"
+        "def end():\n    del sys.path[0]\n"
+    )
+    two.first.run("go")
+    why = two.refusal()
+    two.first.run("end")
+    assert why == (
+        None if is_installed else f"{name} is a module of this machine's own, and what it holds is not known"
+    )

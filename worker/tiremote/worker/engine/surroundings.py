@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import decimal
+import functools
 import gc
 import locale
 import logging
@@ -18,6 +19,7 @@ import sysconfig
 import threading
 import types
 import warnings
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,7 +53,9 @@ class Surroundings:
                 raise NotMovable(f"{shown} is open")
         for name in set(sys.modules) - self._modules:
             file = getattr(sys.modules[name], "__file__", None)
-            if not name.startswith((MODULE_PREFIX, "tiremote.")) and isinstance(file, str) and not _is_installed(file):
+            package = name.partition(".")[0]
+            known = package in self._modules or name.startswith(MODULE_PREFIX)
+            if not known and isinstance(file, str) and not _is_installed(package, file):
                 raise NotMovable(f"{name} is a module of this machine's own, and what it holds is not known")
         for each in gc.get_objects():
             if type(each) in _UNDER_WAY and _code_of(each).co_filename.startswith(FILE_PREFIX):
@@ -99,8 +103,14 @@ _INSTALLED: Final = tuple(
 )
 
 
-def _is_installed(file: str) -> bool:
-    return any(Path(file).is_relative_to(folder) for folder in _INSTALLED)
+def _is_installed(package: str, file: str) -> bool:
+    """Whether it is Python's own, or of a distribution, wherever that was installed to: what these hold is known."""
+    return any(Path(file).is_relative_to(folder) for folder in _INSTALLED) or package in _distributed(tuple(sys.path))
+
+
+@functools.lru_cache(1)
+def _distributed(_path: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(packages_distributions())
 
 
 def _code_of(value: Any) -> types.CodeType:
