@@ -323,6 +323,10 @@ REPLIES: list[tuple[str, Reply]] = [
         Ok(id=11, result=RunResult(value=np.float32(2.5), written=((0, wire_array(COUNTED + 5)),)), timing=TIMING),
     ),
     (
+        "run that wrote to a member of its second argument",
+        Ok(id=12, result=RunResult(written=(("1.mass", wire_array(COUNTED + 1)),)), timing=TIMING),
+    ),
+    (
         "run of a Python function that returns a tuple with an array and something that stays on the worker",
         Ok(id=11, result=RunResult(
             value=(1, [COUNTED], {"solver": Handle(kind="object", id="s1-a1b2c3.1.3", meta={"type": "Solver"})})),

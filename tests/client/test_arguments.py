@@ -264,3 +264,39 @@ def test_what_went_ahead_is_dropped_when_the_call_fails(worker: FakeWorker, gpu:
     assert not worker.arrays
     assert len(worker.of(Cleanup)) == 2
     assert not worker.of(Fetch)
+
+
+def test_what_was_written_inside_of_an_argument_is_in_the_callers_array(worker: FakeWorker, gpu: Session) -> None:
+    """Under the path that leads there: members of dicts and dataclasses, items of lists; others are only read."""
+
+    @dataclass
+    class State:
+        x: np.ndarray
+        layers: list[np.ndarray]
+
+    def run(request: Run) -> RunResult:
+        assert request.args[1]["a key"].descriptor.access == "in"
+        return RunResult(written=[("0.x", np.ones(2, "f4")), ("k.0.y", np.full(2, 2, "f4"))])  # type: ignore[list-item, arg-type]
+
+    worker.on_run = run
+    x, y, layer, other = (np.zeros(2, "f4") for _ in range(4))
+    gpu["u"].k(State(x, [layer]), {"a key": other}, k=({"y": y},))
+    assert (x.tolist(), y.tolist(), layer.tolist(), other.tolist()) == ([1, 1], [2, 2], [0, 0], [0, 0])
+    x.flags.writeable = False
+    worker.on_run = lambda _: RunResult()
+    gpu["u"].k({"x": x})
+    assert not worker.ran[-1].args[0]["x"].descriptor.writeable  # type: ignore[attr-defined]
+
+
+def test_an_array_inside_of_two_arguments_is_one_array_there(worker: FakeWorker, gpu: Session) -> None:
+    """As one that is passed twice is."""
+    array = np.zeros(4, np.float32)
+
+    def run(request: Run) -> RunResult:
+        assert request.args[0]["x"] == request.args[1]
+        worker.arrays[request.args[1].id] += 1
+        return RunResult()
+
+    worker.on_run = run
+    gpu["u"].k({"x": array}, array)
+    assert array.tolist() == [1] * 4

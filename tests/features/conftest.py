@@ -105,3 +105,10 @@ def gpu(one_session: Session, printed: Printed) -> Iterator[Session]:
     yield one_session
     one_session.cleanup_all()
     assert one_session.status().session.generation == generation, "the engine was replaced"
+
+
+@pytest.fixture(scope="module")
+def another_session(runtime_worker: RealWorker, arch: str) -> Iterator[Session]:
+    """Another session on the same worker, whose handles mean nothing in the first."""
+    with connect(runtime_worker.address, arch=arch, on_output=None) as gpu:
+        yield gpu

@@ -12,8 +12,10 @@ from typing import Literal
 
 import pytest
 
-#: Another runtime is one more name here, and whatever its rows lack.
-RUNTIMES = ("taichi",)
+from tiremote.worker import runtimes
+
+#: Another runtime is there as soon as the worker knows it.
+RUNTIMES = tuple(runtimes.RUNTIMES)
 
 #: What a test asserts of a row: that it works, that a wrong value is refused, or that what is not there is refused.
 Kind = Literal["works", "wrong", "lacking"]
@@ -21,10 +23,17 @@ Kind = Literal["works", "wrong", "lacking"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line's first cell, and why a runtime does not have it."""
+    """A line's first cell, and why a runtime does not have it. ``refused``: it is a mistake, which no runtime takes."""
 
     name: str
     lacking: Mapping[str, str] = field(default_factory=dict)
+    refused: bool = False
+
+    def kinds(self, runtime: str) -> tuple[Kind, ...]:
+        """The kinds of tests that it needs on a runtime."""
+        if runtime in self.lacking:
+            return ("lacking",)
+        return ("wrong",) if self.refused else ("works", "wrong")
 
 
 def lacking(name: str, **reasons: str) -> Row:
@@ -32,18 +41,44 @@ def lacking(name: str, **reasons: str) -> Row:
     return Row(name, reasons)
 
 
+def refused(name: str) -> Row:
+    """A row for a mistake that is told apart from others."""
+    return Row(name, refused=True)
+
+
 def rows(*names: str | Row) -> tuple[Row, ...]:
     return tuple(name if isinstance(name, Row) else Row(name) for name in names)
 
 
+_NO_ARGPACKS = "argpacks are gone: pass a Python dataclass"
+
 GROUPS: Mapping[str, tuple[Row, ...]] = {
     "scalars": rows("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64", "bool"),
-    "ndarrays": (),
-    "compound": (),
-    "templates": (),
+    "ndarrays": rows(
+        *("0-d to 8-d", "every dtype", "F-ordered", "strided", "empty", "read-only"),
+        *("vector elements", "matrix elements", "`dtype=`", "`ndim=`", "`element_dim=`", "`ti.types.ndarray()`"),
+        *("`ti.ndarray`", "`Vector.ndarray`", "`Matrix.ndarray`", "torch CPU tensors"),
+        lacking("elements in SOA", **dict.fromkeys(RUNTIMES, "elements of ndarrays are in AOS order only")),
+    ),
+    "compound": rows(
+        *("vectors", "matrices", "structs", "nested structs", "`ti.dataclass`"),
+        *(lacking(name, gstaichi=_NO_ARGPACKS, quadrants=_NO_ARGPACKS) for name in ("ArgPack", "ArgPack of arrays")),
+    ),
+    "templates": rows(
+        *("numbers", "tuples", "vectors and matrices", "fields by handle", "struct fields by handle"),
+        *("compile-time constants", "`ti.template()`"),
+        lacking("`ti.template`", taichi="the annotation is ti.template()"),
+    ),
     "other": (),
-    "returns": (),
-    "call shapes": (),
+    "returns": rows(
+        *("signed integers", "unsigned integers", "reals", "bool", "vectors", "matrices", "structs", "nested structs"),
+        *("`-> (a, b)`", "`-> tuple[a, b]`"),
+    ),
+    "call shapes": rows(
+        "by position and keyword",
+        *map(refused, ("too many", "unexpected", "multiple", "missing", "too many for one launch", "nested kernels")),
+        *map(refused, ("no annotation", "wrong annotation", "`*args`", "`**kwargs`", "defaults", "keyword-only")),
+    ),
     "classes": (),
     "autodiff": rows(
         "`kernel.grad`",

@@ -71,14 +71,15 @@ def rendered(runtimes: Sequence[str], cells: Cells) -> str:
     lines = [f"| | | {' | '.join(runtimes)} |", f"|---|---|{':-:|' * len(runtimes)}"]
     for (group, marks), keys in groupby(cells, lambda key: (key[0], cells[key])):
         lines.append(f"| {group} | {_BETWEEN.join(row for _, row in keys)} | {' | '.join(marks)} |")
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for _, row in every_row():
-        for runtime, reason in row.lacking.items():
-            if runtime in runtimes:
-                reasons.setdefault(f"{row.name}: {reason}", []).append(runtime)
+        for reason in dict.fromkeys(row.lacking.values()):
+            there = tuple(name for name in runtimes if row.lacking.get(name) == reason)
+            if there:
+                reasons.setdefault((reason, there), []).append(row.name)
     if reasons:
-        lines += ["", f"{LACKING} is not there, and says so:"]
-        lines += [f"{reason} ({', '.join(names)})." for reason, names in reasons.items()]
+        lines += ["", f"{LACKING} means that the runtime does not have it, and that the worker says so:", ""]
+        lines += [f"- {', '.join(names)} ({', '.join(there)}): {reason}" for (reason, there), names in reasons.items()]
     return "\n".join(lines)
 
 

@@ -116,10 +116,6 @@ def define(ti: Any) -> Kernels:
     def texture(t: ti.types.texture(2)):
         pass
 
-    @ti.kernel
-    def argpack(p: ti.types.argpack(a=ti.f32)):
-        pass
-
     @ti.data_oriented
     class Scaler:
         def __init__(self, by: float) -> None:
@@ -156,7 +152,6 @@ def define(ti: Any) -> Kernels:
         fill_template=fill_template,
         tuple_sum=tuple_sum,
         texture=texture,
-        argpack=argpack,
         scaler=Scaler,
         too_many=ti.kernel(names["too_many"]),
     )

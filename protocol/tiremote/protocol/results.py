@@ -226,7 +226,10 @@ class CompileAllResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunResult:
-    """``written``: (position or keyword, array) for every array argument that the call changed."""
+    """``written``: (place, array) for every array argument that the call changed.
+
+    A place is a position or a keyword; of what is inside of an argument it is the path there, such as ``0.mass``.
+    """
 
     value: Any = None
     written: tuple[tuple[int | str, WireArray], ...] = ()

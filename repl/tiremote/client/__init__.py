@@ -11,7 +11,7 @@ what was garbage-collected, ``versions`` reads the texts of before, ``collecting
 and given up, and ``link`` is the one thread that owns the socket.
 """
 
-from tiremote.client.arguments import In, InOut, Out
+from tiremote.client.access import In, InOut, Out
 from tiremote.client.arrays import RemoteArray, RemoteField
 from tiremote.client.connect import connect
 from tiremote.client.exchange import RequestFuture

@@ -3,46 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from tiremote.client.access import ACCESS
 from tiremote.client.exchange import Exchange
 from tiremote.client.remote import Remote
 from tiremote.client.transfer import discard, fetch_into, held, send_from
+from tiremote.client.travelling import is_too_wide, travelling
 from tiremote.protocol.dtypes import name_of
-from tiremote.protocol.errors import KernelArgumentError, UnsupportedType
+from tiremote.protocol.errors import KernelArgumentError
 from tiremote.protocol.messages import Alloc
-from tiremote.protocol.values import Access, Handle, Name, Ref, WireArray, wire_array
+from tiremote.protocol.values import Access, Handle, Ref, WireArray, wire_array
 
+#: A position or a keyword, or the path to what is inside of an argument, such as ``0.mass`` or ``state.x``.
 Key = int | str
-
-
-@dataclass(frozen=True, slots=True)
-class In:
-    """An argument that the kernel only reads: never sent back."""
-
-    array: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Out:
-    """An argument that the kernel only writes, and wholly: its bytes are not sent there."""
-
-    array: Any
-
-
-@dataclass(frozen=True, slots=True)
-class InOut:
-    """An argument that is sent, and comes back where it changed: what a bare array means too."""
-
-    array: Any
-
-
-_ACCESS: Mapping[type, Access] = {In: "in", Out: "out", InOut: "inout"}
-_PLAIN = (type(None), bool, int, float, str, bytes, bytearray, memoryview, np.generic, Handle, Name, WireArray)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +43,8 @@ class PackedCall:
     kept: tuple[Any, ...] = ()
     _arrays: dict[Key, np.ndarray] = field(default_factory=dict)
     _loans: dict[Any, _Loan] = field(default_factory=dict)
+    #: How often each memory is passed.
+    _memories: Counter[Any] = field(default_factory=Counter)
 
     def write_back(self, written: Sequence[tuple[Key, WireArray]]) -> None:
         """Puts what the call changed into the caller's arrays, whatever their layout."""
@@ -113,26 +93,20 @@ def pack_call(
     Arrays above the worker's limit for one buffer, and such as are passed twice, are uploaded first, which waits.
     Raises `UnsupportedType` and `KernelArgumentError`, naming the argument, before anything is sent.
     """
-    values: dict[Key, Any] = dict(enumerate(args))
-    values.update(kwargs)
-    access: dict[Key, Access] = {}
-    for key, value in values.items():
-        access[key] = _ACCESS.get(type(value), "inout")
-        values[key] = _as_array(value.array if type(value) in _ACCESS else value, key)
-    call = PackedCall(exchange, kept=tuple(values.values()))
-    _check_all(exchange, values, names)
-    memories = Counter(_memory(value) for value in values.values() if isinstance(value, np.ndarray) and value.size)
+    given: dict[Key, Any] = dict(enumerate(args))
+    given.update(kwargs)
+    access: dict[Key, Access] = {key: ACCESS.get(type(value), "inout") for key, value in given.items()}
+    values: dict[Key, Any] = {}
+    for key, value in given.items():
+        whole = value.array if type(value) in ACCESS else value
+        if names and is_too_wide(whole):
+            raise _too_wide(key if isinstance(key, str) else names[key] if key < len(names) else None)
+        values[key] = travelling(whole, f"argument {key!r}", exchange)
+    call = PackedCall(exchange, kept=tuple(given.values()))
+    call._memories.update(_memory(array) for value in values.values() for array in _arrays_in(value) if array.size)
     try:
         for key, value in values.items():
-            if not isinstance(value, np.ndarray):
-                values[key] = _packed(value, call, snapshot)
-                continue
-            twice = memories[_memory(value)] > 1 and value.flags.writeable
-            if twice or value.nbytes > exchange.limits.buffer_bytes:
-                values[key] = _lend(value, access[key], call)
-            else:
-                call._arrays[key] = value
-                values[key] = _wire(value, access[key], snapshot)
+            values[key] = _packed(value, key, access[key], call, snapshot)
     except BaseException:
         call.drop_loans()
         raise
@@ -141,11 +115,53 @@ def pack_call(
     return call
 
 
+def _too_wide(parameter: str | None) -> KernelArgumentError:
+    return KernelArgumentError(
+        f"parameter {parameter!r} got an integer of over 64 bits, which no type of Taichi holds", parameter=parameter
+    )
+
+
+def _arrays_in(value: Any) -> Iterator[np.ndarray]:
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, list | tuple | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _arrays_in(item)
+
+
 def _memory(array: np.ndarray) -> Any:
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str
 
 
-def _wire(array: np.ndarray, access: Access, snapshot: bool) -> WireArray:
+def _packed(value: Any, key: Key | None, access: Access, call: PackedCall, snapshot: bool) -> Any:
+    """``key`` None: it is inside of something that no path leads into, and is not written back."""
+    if isinstance(value, Remote):
+        target: Ref = value._target
+        return target
+    if isinstance(value, np.ndarray):
+        return _packed_array(value, key, "in" if key is None else access, call, snapshot)
+    if isinstance(value, list | tuple):
+        items = [_packed(item, _inside(key, number), access, call, snapshot) for number, item in enumerate(value)]
+        return tuple(items) if isinstance(value, tuple) else items
+    if isinstance(value, dict):
+        return {name: _packed(item, _inside(key, name), access, call, snapshot) for name, item in value.items()}
+    return value
+
+
+def _inside(key: Key | None, part: Any) -> str | None:
+    """The path to an item; None where its name would make it ambiguous."""
+    named = isinstance(part, str) and part.isidentifier()
+    return f"{key}.{part}" if key is not None and (named or type(part) is int) else None
+
+
+def _packed_array(
+    array: np.ndarray, key: Key | None, access: Access, call: PackedCall, snapshot: bool
+) -> WireArray | Handle:
+    twice = call._memories[_memory(array)] > 1 and array.flags.writeable
+    if twice or array.nbytes > call.exchange.limits.buffer_bytes:
+        return _lend(array, access, call)
+    if key is not None:
+        call._arrays[key] = array
     wire = wire_array(array, access=access)
     if snapshot and wire.data is not None:
         return WireArray(wire.descriptor, bytes(wire.data))
@@ -166,98 +182,3 @@ def _lend(array: np.ndarray, access: Access, call: PackedCall) -> Handle:
         if loan.access == "out":
             send_from(call.exchange, loan.handle, array)
     return loan.handle
-
-
-def _as_array(value: Any, key: Key) -> Any:
-    """A tensor of torch as the NumPy array over its memory; anything else as it is."""
-    if type(value).__module__.partition(".")[0] != "torch" or not hasattr(value, "detach"):
-        return value
-    if value.device.type != "cpu":
-        raise UnsupportedType(f"{_name(key)} is a tensor on {value.device}: pass .cpu() of it")
-    try:
-        array: np.ndarray = value.detach().numpy()
-    except (TypeError, RuntimeError) as error:
-        raise UnsupportedType(f"{_name(key)} is a tensor that NumPy does not take: {error}") from None
-    return array
-
-
-def _check_all(exchange: Exchange, values: Mapping[Key, Any], names: Sequence[str]) -> None:
-    for key, value in values.items():
-        parameter = key if isinstance(key, str) else names[key] if key < len(names) else None
-        if names and _is_too_wide(value):
-            raise KernelArgumentError(
-                f"parameter {parameter!r} got an integer of over 64 bits, which no type of Taichi holds",
-                parameter=parameter,
-            )
-        _check(exchange, value, _name(key))
-
-
-def _is_too_wide(value: Any) -> bool:
-    return isinstance(value, int) and not -(2**63) <= value < 2**64
-
-
-def _check(exchange: Exchange, value: Any, name: str) -> None:
-    if isinstance(value, np.ndarray):
-        try:
-            name_of(value.dtype)
-        except UnsupportedType as error:
-            raise UnsupportedType(f"{name}: {error.message}") from None
-        if isinstance(value, np.ma.MaskedArray):
-            raise UnsupportedType(f"{name} is a masked array: pass .filled(...) of it, or its data and mask")
-    elif isinstance(value, Remote):
-        if value._exchange is not exchange:
-            raise KernelArgumentError(f"{name} belongs to another session: fetch it there, and send it here")
-    elif isinstance(value, np.generic):
-        try:
-            name_of(value.dtype)
-        except UnsupportedType as error:
-            raise UnsupportedType(f"{name}: {error.message}") from None
-    elif _is_too_wide(value):
-        raise UnsupportedType(f"{name} is an integer of over 64 bits, which does not travel: send it as text")
-    elif isinstance(value, _PLAIN):
-        return
-    elif isinstance(value, list | tuple):
-        for number, item in enumerate(value):
-            _check(exchange, item, f"{name}[{number}]")
-    elif isinstance(value, dict):
-        for item_key, item in value.items():
-            _check(exchange, item, f"{name}[{item_key!r}]")
-    elif _is_struct(value):
-        for each in fields(value):
-            _check(exchange, getattr(value, each.name), f"{name}.{each.name}")
-    elif type(value) in _ACCESS:
-        raise UnsupportedType(f"{name} is {type(value).__name__}(...) inside another value: it is for whole arguments")
-    else:
-        hint = ": pass numpy.asarray(...) of it" if hasattr(value, "__array__") else ""
-        raise UnsupportedType(
-            f"{name} is of type {type(value).__name__}, which does not travel: None, numbers, str, bytes, "
-            f"NumPy arrays, lists, tuples, dicts and remote things do{hint}"
-        )
-
-
-def _packed(value: Any, call: PackedCall, snapshot: bool) -> Any:
-    if isinstance(value, Remote):
-        target: Ref = value._target
-        return target
-    if isinstance(value, np.ndarray):
-        # Inside a list nothing is written back.
-        if value.nbytes > call.exchange.limits.buffer_bytes:
-            return _lend(value, "in", call)
-        return _wire(value, "in", snapshot)
-    if isinstance(value, list):
-        return [_packed(item, call, snapshot) for item in value]
-    if isinstance(value, tuple):
-        return tuple(_packed(item, call, snapshot) for item in value)
-    if isinstance(value, dict):
-        return {key: _packed(item, call, snapshot) for key, item in value.items()}
-    if _is_struct(value):
-        return {each.name: _packed(getattr(value, each.name), call, snapshot) for each in fields(value)}
-    return value
-
-
-def _is_struct(value: Any) -> bool:
-    return is_dataclass(value) and not isinstance(value, type) and type(value) not in _ACCESS
-
-
-def _name(key: Key) -> str:
-    return f"argument {key}" if isinstance(key, int) else f"argument {key!r}"

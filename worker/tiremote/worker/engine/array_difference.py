@@ -10,7 +10,7 @@ import numpy as np
 from tiremote.protocol.comparison import Difference
 from tiremote.protocol.dtypes import name_of
 from tiremote.protocol.errors import UnsupportedType
-from tiremote.worker.engine.arguments import same_bytes
+from tiremote.worker.engine.lending import same_bytes
 from tiremote.worker.engine.results import Kept
 
 #: Elements that are compared at a time, so that no large array is made besides the two.

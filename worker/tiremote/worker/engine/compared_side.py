@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tiremote.protocol.comparison import Timed, quartiles, timed
+from tiremote.protocol.values import Ref
 from tiremote.worker.engine.arguments import BoundCall, bind_call
 from tiremote.worker.engine.arrays import Arrays
 from tiremote.worker.engine.building import Builder, Built
@@ -42,8 +43,8 @@ class Outcome:
 class ComparedSide:
     """``name`` is ``before`` or ``after``; ``version`` None for a text that is only tried.
 
-    ``session`` is what the session holds and a launch may reach. Whatever raises here raises as a load or a run does,
-    with the side in front of the message.
+    ``session`` is what the session holds and a launch may reach, ``resolve`` gives what a handle or a name stands for
+    there. Whatever raises here raises as a load or a run does, with the side in front of the message.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class ComparedSide:
         session: StartingPoint,
         arrays: Arrays,
         runtime: TaichiRuntime,
+        resolve: Callable[[Ref], Any],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.label = f"{name} ({'the text' if version is None else f'version {version}'})"
@@ -62,6 +64,7 @@ class ComparedSide:
         self._session = session
         self._arrays = arrays
         self._runtime = runtime
+        self._resolve = resolve
         self._clock = clock
         self._built: Built | None = None
         self._start: StartingPoint | None = None
@@ -101,7 +104,7 @@ class ComparedSide:
     # Launching ----------------------------------------------------------------------------------------------
 
     def first(self, args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence[str]) -> Outcome:
-        """The launch that compiles, and what it did. ``names`` are those of the target's parameters."""
+        """The launch that compiles, and what it did. Arguments are as they came; ``names`` are the parameters'."""
         with self._blamed():
             call, value = self._launch(args, kwargs)
             written = {**self._made()[1].written(), **self._session.written()}
@@ -122,9 +125,10 @@ class ComparedSide:
         call = bind_call(
             self._runtime,
             self._target,
-            [self.own(each) for each in args],
-            {name: self.own(each) for name, each in kwargs.items()},
+            args,
+            kwargs,
             "the target",
+            lambda ref: self.own(self._resolve(ref)),
         )
         self._runtime.sync()
         started = self._clock()

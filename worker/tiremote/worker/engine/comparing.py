@@ -12,6 +12,7 @@ import numpy as np
 from tiremote.protocol.code_requests import Compare, Side
 from tiremote.protocol.comparison import Comparison, Difference, quartiles
 from tiremote.protocol.errors import Refused
+from tiremote.protocol.values import Ref
 from tiremote.worker.engine.array_difference import array_difference, value_differences
 from tiremote.worker.engine.arrays import Arrays
 from tiremote.worker.engine.building import Builder
@@ -47,7 +48,7 @@ class Comparer:
     def compare(self, request: Compare) -> Comparison:
         """Launches both sides, and leaves everything as it was. Raises what a load or a run raises, saying of which."""
         loaded = self._loader.loaded(request.target.unit)
-        bench = _Bench(loaded, self._loader, self._arrays, self._runtime)
+        bench = _Bench(loaded, self._loader, self._arrays, self._runtime, self._references.resolve)
         failure: BaseException
         try:
             comparison = self._compared(request, bench)
@@ -71,11 +72,11 @@ class Comparer:
         targets = [side.aim(lambda unit: attribute(unit, name, loaded.unit)) for side in bench.sides]
         names = _parameter_names(targets[0], self._runtime)
         self._know_arguments(request, names, bench)
-        one, other = (side.first(*self._given(request), names) for side in bench.sides)
+        one, other = (side.first(request.args, request.kwargs, names) for side in bench.sides)
         for _ in range(request.repeats):
             for side in bench.sides:
                 self._may_stop()
-                side.again(*self._given(request))
+                side.again(request.args, request.kwargs)
         pairs = zip(before.launches, after.launches, strict=True)
         lower, ratio, upper = quartiles([then / now if now else 1.0 for now, then in pairs])
         return Comparison(
@@ -90,25 +91,26 @@ class Comparer:
             warnings=tuple(dict.fromkeys(bench.warnings + before.warnings() + after.warnings())),
         )
 
-    def _given(self, request: Compare) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments, resolved anew for each launch: NumPy arrays inside lists are copies of their own."""
-        return [self._references.argument(each) for each in request.args], {
-            name: self._references.argument(each) for name, each in request.kwargs.items()
-        }
-
     def _know_arguments(self, request: Compare, names: Sequence[str], bench: _Bench) -> None:
-        args, kwargs = self._given(request)
-        given: dict[int | str, Any] = dict(enumerate(args))
-        given.update(kwargs)
+        given: dict[int | str, Any] = dict(enumerate(request.args))
+        given.update(request.kwargs)
         for key, value in given.items():
-            bench.know_argument(argument_name(key, names), value)
+            bench.know_argument(argument_name(key, names), self._references.argument(value))
 
 
 class _Bench:
     """What both sides share and what is to be put back in the end."""
 
-    def __init__(self, loaded: LoadedUnit, loader: KernelLoader, arrays: Arrays, runtime: TaichiRuntime) -> None:
+    def __init__(
+        self,
+        loaded: LoadedUnit,
+        loader: KernelLoader,
+        arrays: Arrays,
+        runtime: TaichiRuntime,
+        resolve: Callable[[Ref], Any],
+    ) -> None:
         self.loaded = loaded
+        self._resolve = resolve
         self.sides: list[ComparedSide] = []
         self.warnings: list[str] = []
         self._loader = loader
@@ -132,7 +134,7 @@ class _Bench:
         is_loaded = asked.source is None
         version = self.loaded.version if is_loaded else asked.version
         text = self.loaded.source.text if asked.source is None else asked.source
-        side = ComparedSide(name, version, text, self._session, self._arrays, self._runtime)
+        side = ComparedSide(name, version, text, self._session, self._arrays, self._runtime, self._resolve)
         self.sides.append(side)
         side.build(self.loaded, self._builder, self._read)
         return side

@@ -20,11 +20,15 @@ from tiremote.worker.engine.signature import (
     ArrayType,
     MatrixType,
     OpaqueType,
+    PackType,
     ParameterType,
     ScalarType,
     StructType,
     TemplateType,
 )
+
+#: Numbers of a vector or a matrix that is compiled in; Taichi warns of long compiles above it.
+_MOST_CONSTANTS = 32
 
 Converter = Callable[[Any], Any]
 
@@ -43,6 +47,8 @@ def converter(kind: ParameterType, runtime: ArrayRuntime) -> Converter:
             return _matrix(kind, runtime)
         case StructType():
             return _struct(kind, runtime)
+        case PackType():
+            return _pack(kind, runtime)
         case TemplateType():
             return _template(runtime)
         case OpaqueType():
@@ -82,7 +88,7 @@ def _dtype_text(dtype: np.dtype) -> str:
 
 def _array(kind: ArrayType, runtime: ArrayRuntime) -> Converter:
     is_ndarray, array_meta, has_grad = runtime.is_ndarray, runtime.array_meta, runtime.has_grad
-    element = kind.element_shape
+    element, most_axes = kind.element_shape, runtime.max_dimensions()
 
     def take(value: Any) -> Any:
         if isinstance(value, np.ndarray):
@@ -117,6 +123,10 @@ def _array(kind: ArrayType, runtime: ArrayRuntime) -> Converter:
             raise Mismatch(described(value, runtime), f"its element shape is {came}, not {element}")
         if kind.ndim is not None and len(shape) != kind.ndim:
             raise Mismatch(described(value, runtime), f"it has {len(shape)} axes, not {kind.ndim}")
+        if len(shape) > most_axes:
+            raise Mismatch(
+                described(value, runtime), f"it has {len(shape)} axes, and at most {most_axes} can be indexed"
+            )
         if prod(shape) * prod(came) > MAX_ELEMENTS:
             raise Mismatch(described(value, runtime), f"at most {MAX_ELEMENTS} elements can be indexed")
 
@@ -165,30 +175,51 @@ def _matrix(kind: MatrixType, runtime: ArrayRuntime) -> Converter:
 
 
 def _struct(kind: StructType, runtime: ArrayRuntime) -> Converter:
-    members = {name: _member(each, runtime) for name, each in kind.members}
-    names = ", ".join(members)
+    take_members = _members({name: _member(each, runtime) for name, each in kind.members}, "a struct")
 
     def take(value: Any) -> Any:
         inside = runtime.struct_values(value)
-        given = value if inside is None else inside
+        # By position: a member may be called ``self``.
+        return kind.annotation(*take_members(value if inside is None else inside, value))
+
+    return take
+
+
+def _pack(kind: PackType, runtime: ArrayRuntime) -> Converter:
+    take_members = _members({name: converter(each, runtime) for name, each in kind.members}, "members")
+
+    def take(value: Any) -> Any:
+        inside = runtime.pack_values(value)
+        taken = take_members(value if inside is None else inside, value)
+        return runtime.make_pack(kind.annotation, dict(zip(names, taken, strict=True)))
+
+    names = [name for name, _ in kind.members]
+    return take
+
+
+def _members(members: Mapping[str, Converter], what: str) -> Callable[[Any, Any], list[Any]]:
+    """Takes a map with exactly these members, or as many values in their order; gives the converted values."""
+    names = ", ".join(members)
+
+    def take(given: Any, whole: Any) -> list[Any]:
         if isinstance(given, Sequence) and not isinstance(given, (str, bytes)):
             if len(given) != len(members):
                 raise Mismatch(f"{shown(given)} with {len(given)} values", f"its members are {names}")
             given = dict(zip(members, given, strict=True))
         if not isinstance(given, Mapping):
-            raise Mismatch(shown(value), f"pass a dict with the members {names}")
+            raise Mismatch(shown(whole), f"pass a dict with the members {names}")
         if given.keys() != members.keys():
             missing = ", ".join(name for name in members if name not in given)
             extra = ", ".join(str(name) for name in given if name not in members)
             wrong = [f"no {missing}"] * bool(missing) + [f"an unknown {extra}"] * bool(extra)
-            raise Mismatch(f"a struct with {' and '.join(wrong)}", f"its members are {names}")
-        taken = {}
+            raise Mismatch(f"{what} with {' and '.join(wrong)}", f"its members are {names}")
+        taken = []
         for name, take_member in members.items():
             try:
-                taken[name] = take_member(given[name])
+                taken.append(take_member(given[name]))
             except Mismatch as error:
                 raise error.within(f".{name}") from None
-        return kind.annotation(**taken)
+        return taken
 
     return take
 
@@ -209,6 +240,8 @@ def _template(runtime: ArrayRuntime) -> Converter:
             return tuple(take(each) for each in value)  # Taichi takes tuples here, and messages need not tell
         if isinstance(value, tuple):
             return tuple(take(each) for each in value)
+        if isinstance(value, np.ndarray) and value.ndim in (1, 2) and 0 < value.size <= _MOST_CONSTANTS:
+            return runtime.constant_matrix(value)
         if isinstance(value, np.ndarray) or runtime.is_ndarray(value):
             hint = "annotate the parameter with ti.types.ndarray() instead"
             raise Mismatch(described(value, runtime), hint)

@@ -44,6 +44,8 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _INSIDES = re.compile(r"^\s*(?:[\[(]kernel=[^\])]*[\])]|\[[\w./]+\.(?:cpp|cc|h|cu):[^\]]*\])\s*")
 #: The same inside a traceback that Taichi printed into its message.
 _INTERNAL = re.compile(r"^RuntimeError: \[[\w./]+:[^\]]*\]\s*")
+#: Taichi's own exceptions there, whose names say nothing.
+_QUALIFIED = re.compile(r"^\w+\.lang\.exception\.\w+: ")
 
 #: In front of what is wrong with an argument, in some runtimes.
 _ENSURING = re.compile(r"^exception while trying to ensure compiled ")
@@ -185,6 +187,7 @@ def _read_text(text: str) -> tuple[str, list[SourceFrame]]:
     if is_traceback and kept:
         # ``AttributeError: ...`` and, should its text be longer, what follows.
         kept[0] = _INTERNAL.sub("", kept[0])
+        kept[0] = _QUALIFIED.sub("", kept[0])
     message = _PYBIND.sub("", " ".join(part for part in kept if part))
     return (message if len(message) <= _MOST_CHARACTERS else f"{message[:_MOST_CHARACTERS]}..."), frames
 

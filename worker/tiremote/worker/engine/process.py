@@ -188,7 +188,7 @@ class EngineProcess:
                     return service.serve(request)
             finally:
                 self._runtime.compile_clock.tell = None
-                for text in told:
+                for text in (*told, *service.warnings):
                     self._channel.send(Warned(key=message.key, text=text))
 
         self._answer(message.key, serve)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tiremote.protocol.errors import UnknownName
-from tiremote.protocol.values import Handle, Name, Ref, WireArray
+from tiremote.protocol.values import Handle, Name, Ref
 from tiremote.worker.engine.holdings import Holdings
 from tiremote.worker.engine.loader import KernelLoader
 
@@ -24,21 +24,14 @@ class References:
         return attribute(self._loader[ref.unit], ref.name, "" if ref.unit is None else ref.unit)
 
     def argument(self, value: Any) -> Any:
-        """What a call is given for a received value: an array argument itself stays as it came. Raises likewise."""
-        return self.resolve(value) if isinstance(value, Handle | Name) else self._inside(value)
-
-    def _inside(self, value: Any) -> Any:
-        """Lists, tuples and dicts with what stands for something replaced; nested arrays become private copies."""
-        if isinstance(value, list):
-            return [self._nested(one) for one in value]
-        if isinstance(value, tuple):
-            return tuple(self._nested(one) for one in value)
+        """What a received value stands for, also inside containers; arrays stay as they came. Raises likewise."""
+        if isinstance(value, Handle | Name):
+            return self.resolve(value)
+        if isinstance(value, list | tuple):
+            return type(value)(self.argument(one) for one in value)
         if isinstance(value, dict):
-            return {key: self._nested(one) for key, one in value.items()}
+            return {key: self.argument(one) for key, one in value.items()}
         return value
-
-    def _nested(self, value: Any) -> Any:
-        return value.copy() if isinstance(value, WireArray) else self.argument(value)
 
 
 def attribute(value: Any, dotted: str, where: str) -> Any:

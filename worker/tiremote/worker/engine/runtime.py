@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiremote.protocol.errors import Refused
-from tiremote.worker.engine import compile_hooks, debug_duals, index_guard, source_hooks
+from tiremote.worker.engine import compile_hooks, debug_duals, index_guard, return_hooks, source_hooks
 from tiremote.worker.engine.baked import BakedValues
 from tiremote.worker.engine.device import cpu_name, cuda_device_name
 from tiremote.worker.engine.half_declared import Snapshot, has_unplaced_fields, leave_kernel, take_snapshot
@@ -56,6 +56,7 @@ class TaichiRuntime(KernelRuntime):
         super().__init__(name)
         self.compile_clock = compile_hooks.install(self)
         source_hooks.install(self)
+        return_hooks.install(self)
         index_guard.install(self)
         debug_duals.install(self)
         self.trees = SNodeTrees(self)

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tiremote.protocol.dtypes import DTYPES
+from tiremote.protocol.dtypes import DTYPES, name_of
 from tiremote.protocol.errors import Refused, UnsupportedType
+from tiremote.worker.engine.argpacks import mend_structs_in_packs
 from tiremote.worker.engine.runtime_modules import RuntimeModules
 from tiremote.worker.engine.signature import (
     ArrayMeta,
     ArrayType,
     MatrixType,
     OpaqueType,
+    PackType,
     ParameterType,
     ScalarType,
     StructType,
     TemplateType,
 )
+from tiremote.worker.engine.template_keys import told_apart
 from tiremote.worker.engine.ways import Way
 
 _META = "_tiremote_meta"
@@ -41,6 +44,11 @@ class ArrayRuntime(RuntimeModules):
         def is_ndarray(self, value: object) -> bool: ...
         def is_field(self, value: object) -> bool: ...
         def sync(self) -> None: ...
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        #: Vectors and matrices that kernels were compiled with.
+        self._constants: dict[Any, Any] = {}
 
     # Signatures -------------------------------------------------------------------------------------------
 
@@ -90,13 +98,21 @@ class ArrayRuntime(RuntimeModules):
         if isinstance(annotation, self.lang("struct").StructType):
             members = tuple((name, self.parameter_type(each)) for name, each in annotation.members.items())
             return StructType(members=members, annotation=annotation)
+        if type(annotation).__name__ == "ArgPackType":
+            types = self.ti.types
+            mend_structs_in_packs(
+                self.lang("struct").StructType,
+                lambda dtype: dtype in types.primitive_types.real_types,
+                types.utils.is_signed,
+            )
+            members = tuple((name, self.parameter_type(each)) for name, each in annotation.members.items())
+            return PackType(what="argpack", members=members, annotation=annotation)
         template = self.ti.types.annotations.template
         if isinstance(annotation, template) or annotation is template:
             return TemplateType()
         for what, module, kinds in (
             ("texture", "_texture", ("TextureType", "RWTextureType")),
             ("sparse matrix builder", "impl", ("sparse_matrix_builder",)),
-            ("argpack", "argpack", ("ArgPackType",)),
         ):
             if type(annotation).__name__ in kinds:
                 return OpaqueType(what=what, cls=self._opaque_class(what, module))
@@ -105,7 +121,7 @@ class ArrayRuntime(RuntimeModules):
     def _opaque_class(self, what: str, module: str) -> type:
         if what == "sparse matrix builder":
             return self.ti.linalg.SparseMatrixBuilder  # type: ignore[no-any-return]
-        return getattr(self.lang(module), "Texture" if what == "texture" else "ArgPack")  # type: ignore[no-any-return]
+        return self.lang(module).Texture  # type: ignore[no-any-return]
 
     def _array_type(self, annotation: Any) -> ArrayType:
         dtype = annotation.dtype
@@ -134,11 +150,31 @@ class ArrayRuntime(RuntimeModules):
             return np.asarray(value.to_numpy())
         return None
 
+    def constant_matrix(self, values: np.ndarray) -> Any:
+        """A vector or a matrix as a template argument, one object for all that are equal: its identity counts."""
+        key = (values.dtype.str, values.shape, values.tobytes())
+        if key not in self._constants:
+            dtype = self.dtype_object(name_of(values.dtype))
+            self._constants[key] = self.ti.Matrix(values.tolist(), dt=dtype)
+        return self._constants[key]
+
     def struct_values(self, value: Any) -> Mapping[str, Any] | None:
         """The members of a struct value, each in the runtime's own type, or None for anything else."""
         if issubclass(type(value), self.lang("struct").Struct):
             return {name: value[name] for name in value.keys}
         return None
+
+    def pack_values(self, value: Any) -> Mapping[str, Any] | None:
+        """The members of an argpack or of a Python dataclass, or None for anything else."""
+        if type(value).__name__.startswith("ArgPack") and issubclass(type(value), self.lang("argpack").ArgPack):
+            return dict(value._ArgPack__entries)
+        if dataclasses.is_dataclass(type(value)):
+            return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+        return None
+
+    def make_pack(self, kind: Any, members: dict[str, Any]) -> Any:
+        """An argpack or a Python dataclass of this type."""
+        return kind(**members)
 
     def is_struct_field(self, value: object) -> bool:
         return issubclass(type(value), self.lang("struct").StructField)
@@ -292,7 +328,7 @@ class ArrayRuntime(RuntimeModules):
     def free_what_is_dropped(self) -> None:
         """Mends what keeps the memory of arrays for ever after their last reference is gone. Once is enough."""
         self._finalise_element_ndarrays()
-        self._hold_template_fields_weakly()
+        self._tell_templates_apart()
 
     def _finalise_element_ndarrays(self) -> None:
         # Scalar ndarrays have a finaliser; vector and matrix ones were forgotten.
@@ -305,25 +341,12 @@ class ArrayRuntime(RuntimeModules):
             if not hasattr(cls, "__del__"):
                 cls.__del__ = delete
 
-    def _hold_template_fields_weakly(self) -> None:
-        # A kernel remembers each field it was given as a template, as the key of its compiled instance. Taichi does
-        # the same for data_oriented objects, with a weak reference.
+    def _tell_templates_apart(self) -> None:
         fields = (self.lang("field").Field, self.lang("matrix").MatrixField, self.lang("struct").StructField)
         for module, name in self.layout.features:
             *classes, function = name.split(".")
             place = functools.reduce(getattr, classes, self.module(module))
             extract = getattr(place, function)
             if not hasattr(extract, "__wrapped__"):
-                weak = _weakly(extract, fields)
-                setattr(place, function, staticmethod(weak) if classes else weak)
-
-
-def _weakly(extract: Callable[..., Any], fields: tuple[type[Any], ...]) -> Callable[..., Any]:
-    """``extract(..., argument, annotation, name)`` that refers to fields weakly."""
-
-    @functools.wraps(extract)
-    def extract_arg(*args: Any) -> Any:
-        argument = args[-3]
-        return weakref.ref(argument) if isinstance(argument, fields) else extract(*args)
-
-    return extract_arg
+                ours = told_apart(extract, fields)
+                setattr(place, function, staticmethod(ours) if classes else ours)

@@ -43,6 +43,7 @@ from tiremote.worker.engine.references import References, attribute, shown
 from tiremote.worker.engine.results import Kept, to_plain
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.engine.tapes import Tapes
+from tiremote.worker.engine.template_values import TemplateValues
 from tiremote.worker.engine.unit_reports import UnitReports
 from tiremote.worker.engine.whereabouts import Whereabouts
 from tiremote.worker.host_copy import Moved
@@ -83,6 +84,7 @@ class Service:
         self._tapes = Tapes(runtime, self._references)
         self._may_stop = may_stop
         self._reports = UnitReports(self._loader, self._whereabouts)
+        self._template_values = TemplateValues()
         self._ops: dict[type[EngineRequest], Callable[[Any], Any]] = {
             Compile: self._compile,
             CompileAll: self._compile_all,
@@ -110,6 +112,8 @@ class Service:
         #: What of an array came or is going.
         self.moved: Moved | None = None
         self._runtime.compile_clock.restart()
+        #: What is to be told beside the result.
+        self.warnings: list[str] = []
         #: Seconds of the request so far.
         self.compile_seconds = 0.0
         self.launch_seconds = 0.0
@@ -202,10 +206,10 @@ class Service:
         target = self._references.resolve(request.target)
         if request.method is not None:
             target = attribute(target, request.method, shown(request.target, target))
-        args = [self._references.argument(value) for value in request.args]
-        kwargs = {name: self._references.argument(value) for name, value in request.kwargs.items()}
         name = request.method or shown(request.target, target)
-        call = bind_call(self._runtime, target, args, kwargs, name)
+        call = bind_call(self._runtime, target, request.args, request.kwargs, name, self._references.resolve)
+        if call.templates:
+            self.warnings += self._template_values.note(call.kernel, call.kernel.func.__name__, call.templates)
         with self._launching(), self._tapes.recording(request, name):
             value = call.launch()
             self._runtime.sync()

@@ -62,6 +62,21 @@ class StructType:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PackType:
+    """Values and arrays under one name, an ``argpack`` or a Python ``dataclass``: its members in order.
+
+    ``annotation`` is the type itself, which builds an instance.
+    """
+
+    what: str
+    members: tuple[tuple[str, ParameterType], ...]
+    annotation: Any = field(compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.what}({', '.join(f'{name}: {kind}' for name, kind in self.members)})"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TemplateType:
     """``ti.template()``: the value becomes part of the compiled kernel."""
 
@@ -71,7 +86,7 @@ class TemplateType:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpaqueType:
-    """A thing that only the worker can make (texture, argpack, sparse matrix builder): an instance of ``cls``."""
+    """A thing that only the worker can make (texture, sparse matrix builder): an instance of ``cls``."""
 
     what: str
     cls: type = field(compare=False, repr=False)
@@ -80,7 +95,7 @@ class OpaqueType:
         return self.what
 
 
-ParameterType = ScalarType | ArrayType | MatrixType | StructType | TemplateType | OpaqueType
+ParameterType = ScalarType | ArrayType | MatrixType | StructType | PackType | TemplateType | OpaqueType
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

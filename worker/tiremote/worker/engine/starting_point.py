@@ -11,9 +11,9 @@ import numpy as np
 import psutil
 
 from tiremote.protocol.errors import OutOfMemory, TiremoteError
-from tiremote.worker.engine.arguments import same_bytes
 from tiremote.worker.engine.arrays import Arrays
 from tiremote.worker.engine.declarations import is_array, members
+from tiremote.worker.engine.lending import same_bytes
 from tiremote.worker.engine.likeness import is_a
 from tiremote.worker.engine.pairing import MODULE_PREFIX, attributes, is_unit_object
 from tiremote.worker.engine.places import why_not_copied
