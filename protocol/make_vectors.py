@@ -238,9 +238,9 @@ REPLIES: list[tuple[str, Reply]] = [
     ),
     (
         "describe",
-        Ok(id=5, result=Description(session="lab", generation=1, newest="kernel_0", units=(USED_UNIT,),
-                                    arrays=(USED_HOLDING,),
-                                    nbytes=40)),
+        Ok(id=5, result=Description(
+            session="lab", generation=1, runtime="taichi", version="1.7.4", newest="kernel_0", units=(USED_UNIT,),
+            arrays=(USED_HOLDING,), nbytes=40)),
     ),
     ("interrupt", Ok(id=6, result=InterruptResult(stopped=9))),
     ("interrupt where nothing ran", Ok(id=6, result=InterruptResult())),

@@ -22,6 +22,9 @@ from tiremote.protocol.values import Handle, Name, wire_array
 from tiremote.worker.link import Done, Exit, Message, Move, Open, Prepare, Ready, Work, make_link
 from tiremote.worker.page import Page
 
+#: Of the engines, as of the tests in one process.
+RUNTIME = os.environ.get("TIREMOTE_TEST_RUNTIME") or "taichi"
+
 _ANY_SIZE = Limits(header_bytes=1 << 31)
 
 
@@ -34,7 +37,7 @@ class Engine:
         with tempfile.TemporaryFile() as page:
             page.truncate(Page.SIZE)
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tiremote.worker.engine", str(theirs.fileno()), str(page.fileno()), "taichi"],
+                [sys.executable, "-m", "tiremote.worker.engine", str(theirs.fileno()), str(page.fileno()), RUNTIME],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno(), page.fileno()],

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from real_worker import RealWorker
+from real_worker import RealWorker, RestartableWorker
 from tiremote.client import Session, connect
 from tiremote.protocol.errors import (
     CompileError,
@@ -206,3 +208,18 @@ def test_a_runtime_that_is_none_is_refused(worker: RealWorker) -> None:
     """With the names of those that there are."""
     with pytest.raises(Refused, match="taichi, gstaichi, quadrants"):
         connect(worker.address, runtime="jax")
+
+
+def test_a_session_is_taken_up_again_on_its_runtime(tmp_path: Path, arch: str) -> None:
+    """By a worker whose own is another, with what arrays held."""
+    worker = RestartableWorker(tmp_path / "state", arch)
+    try:
+        with connect(worker.address, arch=arch, session="kept", runtime=installed()[-1]) as gpu:
+            gpu.compile_and_load(SOURCE, "sim")
+            gpu["sim"].x.from_numpy(np.arange(4, dtype=np.float32))
+            worker.restart(signal.SIGTERM)
+            assert gpu["sim"].x.to_numpy().tolist() == [0, 1, 2, 3]
+            description = gpu.describe()
+            assert (description.runtime, description.version) == (installed()[-1], gpu.info.engine.version)
+    finally:
+        worker.end()

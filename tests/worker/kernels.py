@@ -9,7 +9,7 @@ from .zoo import EXACT_DTYPES
 Kernels = SimpleNamespace
 
 
-def define(ti: Any) -> Kernels:
+def define(ti: Any, max_arguments: int) -> Kernels:
     def same(dtype: Any) -> Any:
         @ti.kernel
         def kernel(x: dtype) -> dtype:
@@ -112,9 +112,12 @@ def define(ti: Any) -> Kernels:
     def tuple_sum(t: ti.template()) -> ti.i32:
         return t[0] + t[1]
 
-    @ti.kernel
-    def texture(t: ti.types.texture(2)):
-        pass
+    texture = None
+    if hasattr(ti.types, "texture"):
+
+        @ti.kernel
+        def texture(t: ti.types.texture(2)):
+            pass
 
     @ti.data_oriented
     class Scaler:
@@ -127,7 +130,7 @@ def define(ti: Any) -> Kernels:
                 x[i] *= by * self.by
 
     names: dict[str, Any] = {"ti": ti}
-    source = f"def too_many({', '.join(f'a{i}: ti.i32' for i in range(65))}):\n    pass\n"
+    source = f"def too_many({', '.join(f'a{i}: ti.i32' for i in range(max_arguments + 1))}):\n    pass\n"
     exec(source, names)
     return Kernels(
         same=named,

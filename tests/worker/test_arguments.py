@@ -22,7 +22,7 @@ from .zoo import EXACT_DTYPES, LAYOUTS, extremes
 
 @pytest.fixture(scope="module")
 def kernels(runtime: TaichiRuntime) -> Kernels:
-    return define(runtime.ti)
+    return define(runtime.ti, runtime.max_arguments)
 
 
 def received(array: np.ndarray, access: Any = "inout", writeable: bool = True) -> WireArray:
@@ -157,9 +157,10 @@ def test_each_wrong_call_has_its_own_sentence(
 
 def test_more_arguments_than_a_launch_takes_are_refused(runtime: TaichiRuntime, kernels: Kernels) -> None:
     """A kernel with more parameters than the runtime can pass is refused with both numbers."""
-    message = refused(runtime, kernels.too_many, *range(65)).message
-    assert "65" in message
-    assert "64" in message
+    most = runtime.max_arguments
+    message = refused(runtime, kernels.too_many, *range(most + 1)).message
+    assert f"{most + 1} parameters" in message
+    assert f"{most} at most" in message
 
 
 def test_a_bound_kernel_skips_self(runtime: TaichiRuntime, kernels: Kernels) -> None:
@@ -409,6 +410,8 @@ def test_templates_take_fields_numbers_and_tuples(runtime: TaichiRuntime, kernel
 
 def test_a_texture_that_is_none_is_refused(runtime: TaichiRuntime, kernels: Kernels) -> None:
     """A texture is made on the worker; anything else is refused in one line."""
+    if runtime.kind.lacking("Texture"):
+        pytest.skip(f"{runtime.name} has no textures")
     assert "texture" in refused(runtime, kernels.texture, 1).message
 
 

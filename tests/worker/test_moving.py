@@ -12,7 +12,8 @@ import pytest
 from tiremote.protocol.errors import StaleHandle
 from tiremote.protocol.messages import Cleanup, Fetch, Run
 from tiremote.protocol.values import Handle, Name
-from two_engines import TwoEngines
+from tiremote.worker.runtimes import RUNTIMES
+from two_engines import RUNTIME, TwoEngines
 
 from .unmovable import UNMOVABLE
 
@@ -633,8 +634,8 @@ def go():
     s.go()
 
 def look():
-    return [len(kernel._primal.compiled_kernels) for kernel in (fill, add, S.go)]
-"""
+    return [len(getattr(kernel._primal, INSTANCES)) for kernel in (fill, add, S.go)]
+""".replace("INSTANCES", repr(RUNTIMES[RUNTIME].layout.instances[0]))
     engine = two.first
     engine.compile(source, "sim")
     array = engine.put(np.ones(3, np.float64))

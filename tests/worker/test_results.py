@@ -75,7 +75,7 @@ def test_kernel_returns_are_plain_and_exact(runtime: TaichiRuntime) -> None:
     assert struct["radius"] == 0.5
     assert struct["inner"]["count"] == 2**63
     assert struct["centre"].tolist() == [1.0, 2.0, 3.0]
-    assert to_plain(kernels.two(), runtime) == [1, 2.5]
+    assert list(to_plain(kernels.two(), runtime)) == [1, 2.5]
     assert to_plain(kernels.nothing(), runtime) is None
 
 

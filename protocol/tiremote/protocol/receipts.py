@@ -190,11 +190,13 @@ class Description:
     """What a session holds: the answer to ``describe``.
 
     ``as_of`` lists the arrays that were put back when its last engine was lost, but for those that were put as a whole
-    since.
+    since. ``runtime`` is the session's, ``version`` that of its engine, empty while it starts.
     """
 
     session: str
     generation: int
+    runtime: str = ""
+    version: str = ""
     newest: str | None = None
     units: tuple[UnitHolding, ...] = ()
     arrays: tuple[ArrayHolding, ...] = ()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Final
 
 from tiremote.protocol.errors import Refused
@@ -53,6 +54,8 @@ class Layout:
     static_is_owned: bool = False
     #: Attributes of users' objects in which it remembers what else they hold.
     remembered: tuple[str, ...] = ()
+    #: (module, name) of dicts that hold users' classes, and can be emptied at any time.
+    class_caches: tuple[tuple[str, str], ...] = ()
     #: Of the one mutable object: the attribute that has the program, and those that say what is being compiled.
     program: str = "prog"
     compiling: tuple[str, ...]
@@ -77,6 +80,12 @@ class RuntimeKind:
     name: str
     extra: str
     layout: Layout
+    #: What Taichi 1.7 has and this one has not, with the public names that led to it.
+    lacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def lacking(self, name: str) -> str | None:
+        """What is missing where a public name such as ``types.texture`` is; None for a name of no such thing."""
+        return next((what for what, names in self.lacks.items() if name in names), None)
 
     def is_installed(self) -> bool:
         """Whether Python finds it; it is not imported for that."""
@@ -102,6 +111,11 @@ _TAICHI: Final = Layout(
     environment={"ENABLE_TAICHI_HEADER_PRINT": "0", "TI_SKIP_VERSION_CHECK": "ON", "TI_ENABLE_PYBUF": "0"},
 )
 
+#: It would tell the user that an argument cannot be referred to weakly, and that it is slower for that.
+_MENDED: Final[Mapping[tuple[str, str], object]] = {
+    ("lang._template_mapper", "warnings_helper"): SimpleNamespace(warn_once=lambda _: None)
+}
+
 _GSTAICHI: Final = Layout(
     kernels="lang.kernel",
     texts="lang._wrap_inspect",
@@ -125,6 +139,7 @@ _GSTAICHI: Final = Layout(
     bound=("lang._gstaichi_callable", "BoundGsTaichiCallable"),
     owner="instance",
     static_is_owned=True,
+    mended=_MENDED,
     program="_prog",
     compiling=("_compiling_callable", "_current_kernel"),
     next_root="_snode.fields_builder",
@@ -151,20 +166,37 @@ _QUADRANTS: Final = replace(
     func_mark="_is_quadrants_function",
     bound=("lang._quadrants_callable", "BoundQuadrantsCallable"),
     remembered=("_qd_nd_paths",),
+    class_caches=(
+        ("lang._template_mapper", "_arg_disposition"),
+        ("lang._template_mapper_hotpath", "_struct_nd_paths_cache"),
+        ("lang._func_base", "_frozen_dc_plans"),
+        ("lang._final_dataclass_fields", "_final_plan_cache"),
+        ("lang._final_dataclass_fields", "_final_path_cache"),
+    ),
     # With True it remembers a launch by the identity of a NumPy integer, which the next one may have as well.
-    mended={("lang._func_base", "_is_cpython"): False},
+    mended={**_MENDED, ("lang._func_base", "_is_cpython"): False},
     compiling=("_compiling_callable", "_current_global_context"),
     errors="Quadrants",
     environment={"ENABLE_QUADRANTS_HEADER_PRINT": "0", "QD_ENABLE_PYBUF": "0"},
 )
+
+_FORKS_LACK: Final[Mapping[str, tuple[str, ...]]] = {
+    "windows": ("GUI", "ui"),
+    "textures": ("Texture", "types.texture", "types.rw_texture"),
+    "argument packs": ("ArgPack", "argpack", "types.argpack"),
+    "graphs of kernels": ("graph", "graph.Graph", "graph.GraphBuilder", "graph.Arg", "graph.ArgKind"),
+    "modules compiled ahead of time": ("aot",),
+    "images and videos": ("tools.imread", "tools.imresize", "tools.imshow", "tools.imwrite", "tools.VideoManager"),
+    "such a backend": ("opengl", "gles", "dx11", "dx12"),
+}
 
 #: In the order in which they are named to people.
 RUNTIMES: Final[Mapping[str, RuntimeKind]] = {
     kind.name: kind
     for kind in (
         RuntimeKind(name="taichi", extra="worker", layout=_TAICHI),
-        RuntimeKind(name="gstaichi", extra="gstaichi", layout=_GSTAICHI),
-        RuntimeKind(name="quadrants", extra="quadrants", layout=_QUADRANTS),
+        RuntimeKind(name="gstaichi", extra="gstaichi", layout=_GSTAICHI, lacks=_FORKS_LACK),
+        RuntimeKind(name="quadrants", extra="quadrants", layout=_QUADRANTS, lacks=_FORKS_LACK),
     )
 }
 

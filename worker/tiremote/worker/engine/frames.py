@@ -53,6 +53,18 @@ _ENSURING = re.compile(r"^exception while trying to ensure compiled ")
 #: Behind a wrong argument of one of Taichi's own functions: what its C++ side takes.
 _PYBIND = re.compile(r" The following argument types are supported:.*$")
 
+#: A public name that is not there.
+_MISSING = tuple(
+    map(
+        re.compile,
+        (
+            r"module '(?P<package>\w+)(?P<inside>(?:\.\w+)*)' has no attribute '(?P<name>\w+)'",
+            r"cannot import name '(?P<name>\w+)' from '(?P<package>\w+)(?P<inside>(?:\.\w+)*)'",
+            r"No module named '(?P<package>\w+)(?P<inside>(?:\.\w+)*)\.(?P<name>\w+)'",
+        ),
+    )
+)
+
 #: At the end of ``cannot import name``: a path of the worker's.
 _MODULE_FILE = re.compile(r" \([^()]*\)$")
 
@@ -61,7 +73,10 @@ _MEMORY = re.compile(r"out of memory|OUT_OF_(?:HOST_|DEVICE_)?MEMORY|bad_alloc|(
 _POISON = re.compile(r"CUDA_ERROR_\w+|CUDA Error|hipError\w+|VK_ERROR_DEVICE_LOST|illegal memory access", re.I)
 
 #: What Taichi says of a call that does not fit the signature; it calls that a syntax error.
-_CALL = re.compile(r"^(?:Too many arguments\.|Parameter `.*` missing\.|Multiple values for|Unexpected argument)")
+_CALL = re.compile(
+    r"^(?:Primary exception: )?"
+    r"(?:Too many arguments\.|Parameter `.*` missing\.|Missing argument|Multiple values for|Unexpected argument)"
+)
 
 
 def without_colours(text: str) -> str:
@@ -97,13 +112,14 @@ def load_error(error: BaseException, runtime: TaichiRuntime | None = None) -> Ti
     if isinstance(error, OtherRuntimeError):
         return CompileError(told.message, frames=told.frames)
     if isinstance(error, ImportError):
-        return CompileError(
-            f"{_named(error, told.message, runtime)}: the worker's Python cannot import it", frames=told.frames
-        )
+        message = _named(error, told.message, runtime)
+        why = _lacking(message, runtime) or "the worker's Python cannot import it"
+        return CompileError(f"{message}: {why}", frames=told.frames)
     if isinstance(error, SystemExit):
         return CompileError("the source ends the program (SystemExit) while it is loaded", frames=told.frames)
     message = told.message if _is_compilation(error, runtime) else _named(error, told.message, runtime)
-    return CompileError(message, frames=told.frames)
+    lacking = _lacking(message, runtime)
+    return CompileError(message if lacking is None else f"{message}: {lacking}", frames=told.frames)
 
 
 def run_error(error: BaseException, runtime: TaichiRuntime | None = None) -> TiremoteError:
@@ -221,6 +237,17 @@ def _traceback_frames(trace: TracebackType | None) -> list[SourceFrame]:
 
 def _is_compilation(error: BaseException, runtime: TaichiRuntime | None) -> bool:
     return runtime is not None and isinstance(error, runtime.compile_errors())
+
+
+def _lacking(message: str, runtime: TaichiRuntime | None) -> str | None:
+    """That the runtime does not have what a missing name stands for, where it is that."""
+    found = next((found for each in _MISSING if (found := each.search(message))), None)
+    if found is None or runtime is None or found["package"] != runtime.name:
+        return None
+    # What the package takes from its ``lang`` is told as being there.
+    inside = found["inside"].removeprefix(".lang")
+    what = runtime.kind.lacking(f"{inside}.{found['name']}".lstrip("."))
+    return None if what is None else f"{runtime.name} has no {what}"
 
 
 def _prefix(runtime: TaichiRuntime | None) -> str:

@@ -146,6 +146,8 @@ class KernelRuntime(ArrayRuntime):
         dropped = [kernel for kernel in register if which(kernel)]
         self._unregistered.update(dropped)
         register[:] = [kernel for kernel in register if not which(kernel)]
+        for place in self.layout.class_caches:
+            self.found(place).clear()
         return len(dropped)
 
 

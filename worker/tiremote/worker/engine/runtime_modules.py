@@ -15,7 +15,8 @@ class RuntimeModules:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.layout = RUNTIMES[name].layout
+        self.kind = RUNTIMES[name]
+        self.layout = self.kind.layout
         self._modules: dict[str, Any] = {}
         with quiet_environment(self.layout.environment):
             self.ti: Any = importlib.import_module(name)
@@ -24,6 +25,14 @@ class RuntimeModules:
         self.core: Any = importlib.import_module(f"{name}._lib").core
         for (module, value_name), value in self.layout.mended.items():
             setattr(self.module(module), value_name, value)
+        self._name_errors_as_taichi()
+
+    def _name_errors_as_taichi(self) -> None:
+        """Lets a text catch ``ti.TaichiRuntimeError`` on every runtime."""
+        prefix = self.layout.errors
+        for name, value in list(vars(self.ti).items()):
+            if name.startswith(prefix) and name.endswith("Error"):
+                setattr(self.ti, f"Taichi{name.removeprefix(prefix)}", value)
 
     def module(self, path: str) -> Any:
         """A module below the runtime's package, such as ``lang.impl``."""

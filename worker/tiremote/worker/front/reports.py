@@ -82,9 +82,12 @@ def description(session: Session, job: Job | None, now: float) -> Description:
     """What a session holds. ``job`` is what its engine has begun: what that names is used now."""
     if job is not None:
         session.usage.note(job.request, session.newest, now)
+    info = session.engine.info if session.engine is not None else None
     return Description(
         session=session.name or session.id,
         generation=session.generation,
+        runtime=session.runtime,
+        version="" if info is None else info.version,
         newest=session.newest,
         units=tuple(_unit(session, unit.holding, now) for unit in session.units.values()),
         arrays=tuple(_array(session, holding, now) for holding in session.holdings().values()),
