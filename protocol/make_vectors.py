@@ -16,6 +16,7 @@ from typing import Any
 import msgpack
 import numpy as np
 
+from tiremote.protocol.attributes import AttributeResult
 from tiremote.protocol.codec import decode_reply, decode_request, encode, failure, id_in, id_of, read_header
 from tiremote.protocol.comparison import Comparison, Difference, timed
 from tiremote.protocol.dtypes import DTYPES, name_of
@@ -37,6 +38,7 @@ from tiremote.protocol.messages import (
     Event,
     ExplainCrash,
     Fetch,
+    GetAttribute,
     Hello,
     History,
     Interrupt,
@@ -49,6 +51,7 @@ from tiremote.protocol.messages import (
     Requests,
     Rollback,
     Run,
+    SetAttribute,
     Side,
     Snapshot,
     Status,
@@ -95,6 +98,7 @@ FOLDER = Path(__file__).parent / "vectors"
 TOKEN = "0123456789abcdefghijkl"
 HANDLE = Handle(kind="ndarray", id="s1-a1b2c3.1.1", meta={"dtype": "f32", "shape": [10], "element_shape": []})
 FIELD = Handle(kind="field", id="s1-a1b2c3.1.2")
+OBJECT = Handle(kind="object", id="s1-a1b2c3.1.3", meta={"type": "Solver", "methods": ["step"]})
 TAPE = Handle(kind="object", id="s1-a1b2c3.1.4", meta={"type": "ClientTape"})
 SOURCE = "@ti.kernel\ndef add_base(x: ti.types.ndarray(), base: ti.f32):\n    for i in x:\n        x[i] += base\n"
 ENGINE = EngineInfo(runtime="taichi", version="1.7.4", arch="cuda", device="NVIDIA H200")
@@ -176,6 +180,8 @@ REQUESTS: list[tuple[str, Request]] = [
             args=(COUNTED, wire_array(COUNTED, access="in"), wire_array(COUNTED, access="out"))),
     ),
     ("run a method of a kept object", Run(id=12, token=TOKEN, target=FIELD, method="fill", args=(1.0,))),
+    ("get_attribute", GetAttribute(id=20, token=TOKEN, target=OBJECT, name="mass")),
+    ("set_attribute", SetAttribute(id=20, token=TOKEN, target=OBJECT, name="mass", value=2.5)),
     ("open_tape for a loss", OpenTape(id=19, token=TOKEN, loss=(Name(unit="sim", name="loss"),))),
     ("open_tape in forward mode", OpenTape(id=19, token=TOKEN, mode="forward", loss=(FIELD,), seed=(1.0, 0.0),
                                            parameter=Name(unit="sim", name="x"), clear=False)),
@@ -342,6 +348,10 @@ REPLIES: list[tuple[str, Reply]] = [
             timing=TIMING),
     ),
     ("fetch of a handle", Ok(id=15, result=FetchResult(handle=HANDLE), timing=TIMING)),
+    ("get_attribute of a number", Ok(id=20, result=AttributeResult(value=2.5), timing=TIMING)),
+    ("get_attribute of a field", Ok(id=20, result=AttributeResult(value=FIELD), timing=TIMING)),
+    ("get_attribute of a method", Ok(id=20, result=AttributeResult(callable=True), timing=TIMING)),
+    ("set_attribute", Ok(id=20, result=AttributeResult(value=2.5), timing=TIMING)),
     ("open_tape", Ok(id=19, result=TapeResult(tape=TAPE), timing=TIMING)),
     ("close_tape", Ok(id=19, result=ClosedTape(calls=2), timing=TIMING)),
     ("clear_gradients", Ok(id=19, result=TapeResult(), timing=TIMING)),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import zmq
 
+from tiremote.protocol.attributes import AttributeResult
 from tiremote.protocol.codec import decode_request, encode, failure
 from tiremote.protocol.dtypes import dtype_of, name_of
 from tiremote.protocol.errors import StaleHandle, TiremoteError, UnknownName
@@ -23,6 +24,7 @@ from tiremote.protocol.messages import (
     EngineRequest,
     Event,
     Fetch,
+    GetAttribute,
     Hello,
     Interrupt,
     Ok,
@@ -31,6 +33,7 @@ from tiremote.protocol.messages import (
     Request,
     RequestId,
     Run,
+    SetAttribute,
     Status,
 )
 from tiremote.protocol.receipts import ArrayHolding, Definition, Description, Receipt, Summary, UnitHolding
@@ -74,6 +77,8 @@ class FakeWorker:
         self.units: dict[str, UnitHolding] = {}
         self.newest: str | None = None
         self.arrays: dict[str, np.ndarray] = {}
+        #: Of every object: what is not here is a method.
+        self.attributes: dict[str, Any] = {}
         self.handles: dict[str, Handle] = {}
         self._record: dict[RequestId, Any] = {}
         self._later: dict[RequestId, bytes] = {}
@@ -253,6 +258,13 @@ class FakeWorker:
             return self.on_run(request)
         if isinstance(request, Cleanup):
             return self._cleanup(request)
+        if isinstance(request, GetAttribute):
+            if request.name not in self.attributes:
+                return AttributeResult(callable=True)
+            return AttributeResult(value=self.attributes[request.name])
+        if isinstance(request, SetAttribute):
+            self.attributes[request.name] = request.value
+            return AttributeResult(value=request.value)
         return self._array_op(request)
 
     def _cleanup(self, request: Cleanup) -> CleanupResult:

@@ -160,7 +160,7 @@ def test_kernels_are_called_with_all_that_was_given(worker: FakeWorker, gpu: Ses
 
 
 def test_objects_stay_there_and_their_methods_are_called(worker: FakeWorker, gpu: Session) -> None:
-    """An instance is a handle; an attribute is a method; cleanup drops it."""
+    """An instance is a handle; an attribute is a method or a value; cleanup drops it."""
     worker.define("u", Sim="class")
     handle = Handle(kind="object", id="o1", meta={"type": "Sim"})
     worker.on_run = lambda run: RunResult(value=handle if run.method is None else run.method)
@@ -172,6 +172,10 @@ def test_objects_stay_there_and_their_methods_are_called(worker: FakeWorker, gpu
     assert sim.step.grad() == "step.grad"
     assert sim.step.submit().result(10) == "step"
     assert worker.of(Run)[1].target == handle
+    worker.attributes["n"] = 5
+    assert sim.n == 5
+    sim.n = 6
+    assert sim.n == 6
     worker.arrays["o1"] = np.zeros(0)
     assert gpu.cleanup(sim).handles == ("o1",)
 

@@ -126,7 +126,7 @@ def test_python_that_is_not_taichi(gpu: Session, unharmed: Check, body: str, mes
 def test_a_func_is_not_called_from_python(gpu: Session, unharmed: Check) -> None:
     """``ti.func`` belongs into kernels: the call is refused with that reason."""
     gpu.compile_and_load("@ti.func\ndef square(x):\n    return x * x\n")
-    with pytest.raises(CompileError, match="Python-scope"):
+    with pytest.raises(KernelArgumentError, match="square is a func, which only kernels can call"):
         gpu[None].square(3.0)
     unharmed()
 
@@ -330,8 +330,7 @@ def masses(bodies, names):
     assert gpu[None].masses([body, other, gpu[None].Body.unit()], ["a", "b", "c"]) == {"a": 3, "b": 8, "c": 1}
     body.x.fill(2)
     assert body.x.to_numpy().tolist() == [2, 2, 2]
-    with pytest.raises(KernelArgumentError, match="mass is a int"):
-        body.mass()
+    assert (body.mass, body.at) == (3, 1.5)
     with pytest.raises(UnknownName, match="'Body' object has no attribute 'mess'"):
         body.mess()
     for probe in (lambda: list(body), lambda: 3 in body, lambda: body[0], lambda: len(body)):

@@ -395,4 +395,4 @@ s = S(2)
 s.step()
 print(s.x.to_numpy(), s.a.to_numpy(), s.x)
 """
-    assert printed(worker, script) == "[2. 2.] [0 0] <remote attribute x of 'S'>\n"
+    assert printed(worker, script) == "[2. 2.] [0 0] <RemoteField f32, shape=(2,)>\n"

@@ -79,7 +79,15 @@ GROUPS: Mapping[str, tuple[Row, ...]] = {
         *map(refused, ("too many", "unexpected", "multiple", "missing", "too many for one launch", "nested kernels")),
         *map(refused, ("no annotation", "wrong annotation", "`*args`", "`**kwargs`", "defaults", "keyword-only")),
     ),
-    "classes": (),
+    "classes": rows(
+        "construct, several instances",
+        "kernels and methods",
+        "static and class methods",
+        "static kernels",
+        "attributes and properties",
+        "inheritance",
+        "cleaned up when dropped",
+    ),
     "autodiff": rows(
         "`kernel.grad`",
         "`needs_grad` fields",

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from tiremote.protocol.attributes import GetAttribute, SetAttribute
 from tiremote.protocol.code_requests import Compare, Compile, CompileAll, History, Rollback, Side, UnitText
 from tiremote.protocol.errors import ProtocolError, shown
 from tiremote.protocol.explanation import ExplainCrash
@@ -47,6 +48,7 @@ __all__ = [
     "Fetch",
     "FlatRange",
     "FollowedRequest",
+    "GetAttribute",
     "Hello",
     "History",
     "Interrupt",
@@ -60,6 +62,7 @@ __all__ = [
     "Requests",
     "Rollback",
     "Run",
+    "SetAttribute",
     "Side",
     "Snapshot",
     "Status",
@@ -385,7 +388,7 @@ OPS: Mapping[str, type[Request]] = {
     for cls in (
         Hello, Ping, Status, Describe, Interrupt, Cancel, Bye, Compile, CompileAll, Run, Put, Alloc, Fetch, Cleanup,
         History, Rollback, Compare, Snapshot, Requests, Collect, ExplainCrash,
-        OpenTape, CloseTape, ClearGradients,
+        OpenTape, CloseTape, ClearGradients, GetAttribute, SetAttribute,
     )
 }  # fmt: skip
 

@@ -338,9 +338,10 @@ class Exchange:
 
     def release_dropped(self) -> None:
         """Gives back on the worker what was garbage-collected here, without waiting."""
-        handles = self.releases.take()
-        if handles:
-            self._drop(handles)
+        with self.releases.gate:
+            handles = self.releases.take()
+            if handles:
+                self._drop(handles)
 
     def _drop(self, handles: tuple[Handle, ...]) -> None:
         def again(future: Future[None]) -> None:

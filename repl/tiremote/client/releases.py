@@ -1,10 +1,13 @@
-"""Arrays that were allocated here and garbage-collected here are given back on the worker, some time after."""
+"""Arrays and objects that were made for this client and garbage-collected here are given back on the worker, some time
+after."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 from tiremote.protocol.values import Handle
@@ -20,6 +23,9 @@ class Releases:
         #: False in a session that others share: somebody else may use the handle.
         self.active = False
         self._alive: dict[str, int] = {}
+        #: Held while handles are released, so that what asks for results comes before or after.
+        self.gate = threading.RLock()
+        self._receiving = 0
         self._dead: deque[Handle] = deque()
         self._lock = threading.Lock()
 
@@ -37,6 +43,25 @@ class Releases:
             self._alive[handle.id] += 1
         weakref.finalize(proxy, self._dead.append, Handle(kind=handle.kind, id=handle.id)).atexit = False
 
+    def receive(self) -> None:
+        """A result is on its way that may have any object's handle in it: none is released until `received`."""
+        with self.gate:
+            self._receiving += 1
+
+    def received(self) -> None:
+        """Its handles have their proxies."""
+        with self.gate:
+            self._receiving -= 1
+
+    @contextlib.contextmanager
+    def receiving(self) -> Iterator[None]:
+        """`receive` before, `received` after."""
+        self.receive()
+        try:
+            yield
+        finally:
+            self.received()
+
     def forget(self, handle: Handle) -> None:
         """It was released already."""
         with self._lock:
@@ -48,13 +73,16 @@ class Releases:
             self._alive.clear()
 
     def take(self) -> tuple[Handle, ...]:
-        """The handles to release now."""
+        """The handles to release now; those of objects only while no result is on its way. Under the `gate`."""
         if not self._dead:
             return ()
         released = []
         with self._lock:
             for _ in range(len(self._dead)):
                 handle = self._dead.popleft()
+                if handle.kind == "object" and self._receiving:
+                    self._dead.append(handle)
+                    continue
                 left = self._alive.get(handle.id)
                 if left is None:
                     continue

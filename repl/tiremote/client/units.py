@@ -13,6 +13,7 @@ from tiremote.client.exchange import Exchange, RequestFuture
 from tiremote.client.recording import tape_for_run
 from tiremote.client.remote import Remote
 from tiremote.client.transfer import fetch_copy, local_array
+from tiremote.protocol.attributes import AttributeResult, GetAttribute, SetAttribute
 from tiremote.protocol.errors import PayloadTooLarge, UnknownName
 from tiremote.protocol.messages import Fetch, Run
 from tiremote.protocol.receipts import Definition
@@ -57,11 +58,12 @@ class RemoteUnit:
                 return array_proxy(exchange, target, definition.kind, definition.meta)
             # Placed after its source was loaded, or a field of structs or of numbers of odd widths.
             return thawed(exchange, exchange.call(Fetch(id="", target=target, form="handle"), FetchResult).handle)
-        try:
-            result = exchange.call(Fetch(id="", target=target), FetchResult)
-        except PayloadTooLarge:
-            return fetch_copy(exchange, target)
-        return thawed(exchange, result.value if result.handle is None else result.handle)
+        with exchange.releases.receiving():
+            try:
+                result = exchange.call(Fetch(id="", target=target), FetchResult)
+            except PayloadTooLarge:
+                return fetch_copy(exchange, target)
+            return thawed(exchange, result.value if result.handle is None else result.handle, ours=True)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in RemoteUnit.__slots__:
@@ -105,7 +107,7 @@ class RemoteKernel(Remote):
     `Interrupted`, `DeadlineExceeded`, `OutOfMemory`, `StaleHandle`, `UnknownName`, `UnsupportedType`.
     """
 
-    __slots__ = ("_definition", "_limits", "_method")
+    __slots__ = ("_definition", "_limits", "_method", "_owner")
 
     def __init__(
         self,
@@ -115,8 +117,11 @@ class RemoteKernel(Remote):
         *,
         method: str | None = None,
         limits: _Limits = _NO_LIMITS,
+        owner: Any = None,
     ) -> None:
         super().__init__(exchange, target)
+        #: The object whose method this is, which must stay there as long.
+        self._owner = owner
         self._definition = definition
         self._method = method
         self._limits = limits
@@ -124,13 +129,14 @@ class RemoteKernel(Remote):
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Runs it and waits; returns plain values, NumPy arrays and remote things."""
         call = pack_call(self._exchange, args, kwargs, names=self._names)
-        try:
-            result = self._exchange.call(self._request(call), RunResult)
-            call.write_back(result.written)
-            call.return_loans()
-        finally:
-            call.drop_loans()
-        return thawed(self._exchange, result.value)
+        with self._exchange.releases.receiving():
+            try:
+                result = self._exchange.call(self._request(call), RunResult)
+                call.write_back(result.written)
+                call.return_loans()
+            finally:
+                call.drop_loans()
+            return thawed(self._exchange, result.value, ours=True)
 
     def submit(self, /, *args: Any, **kwargs: Any) -> RequestFuture[Any]:
         """Sends it and returns at once. Arrays among the arguments are read now, and written to when it is done.
@@ -142,14 +148,19 @@ class RemoteKernel(Remote):
         def finish(result: RunResult) -> Any:
             call.write_back(result.written)
             call.return_loans()
-            return thawed(self._exchange, result.value)
+            return thawed(self._exchange, result.value, ours=True)
 
+        def end(_: object = None) -> None:
+            call.drop_loans()
+            self._exchange.releases.received()
+
+        self._exchange.releases.receive()
         try:
             future = self._exchange.submit(self._request(call), RunResult, finish, in_background=call.has_loans)
         except BaseException:
-            call.drop_loans()
+            end()
             raise
-        future.add_done_callback(lambda _: call.drop_loans())
+        future.add_done_callback(end)
         return future
 
     @property
@@ -160,7 +171,7 @@ class RemoteKernel(Remote):
             target = Name(unit=target.unit, name=f"{target.name}.grad")
         else:
             method = f"{method}.grad"
-        return RemoteKernel(self._exchange, target, method=method, limits=self._limits)
+        return RemoteKernel(self._exchange, target, method=method, limits=self._limits, owner=self._owner)
 
     def with_options(self, *, deadline: float | None = None, compile_deadline: float | None = None) -> RemoteKernel:
         """The same, with limits in seconds on how long each run may take: `DeadlineExceeded` above them.
@@ -169,7 +180,9 @@ class RemoteKernel(Remote):
         launch or in the middle of a function, and ``deadline`` the rest.
         """
         limits = _Limits(deadline, compile_deadline)
-        return RemoteKernel(self._exchange, self._target, self._definition, method=self._method, limits=limits)
+        return RemoteKernel(
+            self._exchange, self._target, self._definition, method=self._method, limits=limits, owner=self._owner
+        )
 
     def __getattr__(self, name: str) -> RemoteKernel:
         """What lies inside a class or an object, such as a static method, or ``solar.x.to_numpy``."""
@@ -178,7 +191,9 @@ class RemoteKernel(Remote):
             raise AttributeError(f"{self!r} has no attribute {name!r}")
         if isinstance(self._target, Name):
             return RemoteKernel(self._exchange, Name(unit=self._target.unit, name=f"{self._target.name}.{name}"))
-        return RemoteKernel(self._exchange, self._target, method=f"{self._method}.{name}", limits=self._limits)
+        return RemoteKernel(
+            self._exchange, self._target, method=f"{self._method}.{name}", limits=self._limits, owner=self._owner
+        )
 
     @property
     def definition(self) -> Definition | None:
@@ -215,8 +230,9 @@ class RemoteKernel(Remote):
 class RemoteObject(Remote):
     """An object that is kept on the worker, such as an instance of a class in loaded source.
 
-    Its attributes are its methods; one that can be called there, such as a function, can be called here.
-    It stays there until `Session.cleanup` is given it, or the session ends.
+    Its attributes are what they are there: methods as `RemoteKernel`, numbers and text as values, fields and ndarrays
+    as remote arrays, other objects as this. Plain ones can be set. One that can be called there can be called here.
+    In a private session it stays there as long as something here stands for it, else until `Session.cleanup` gets it.
     """
 
     __slots__ = ()
@@ -228,35 +244,72 @@ class RemoteObject(Remote):
         """Calls the object itself. Raises as `RemoteKernel` does."""
         return RemoteKernel(self._exchange, self._target)(*args, **kwargs)
 
-    def __getattr__(self, name: str) -> RemoteKernel:
+    def __init__(self, exchange: Exchange, target: Ref) -> None:
+        super().__init__(exchange, target)
+        if isinstance(target, Handle):
+            exchange.releases.track(self, target)
+
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(
-                f"a remote object has no attribute {name!r}; its method of that name is object[{name!r}]"
+                f"a remote object has no attribute {name!r}; its attribute of that name is object[{name!r}]"
             )
-        return self[name]
+        try:
+            return self[name]
+        except UnknownName as error:
+            raise UnknownAttribute(error.message, name=error.name, known=error.known) from None
 
-    def __getitem__(self, method: str) -> RemoteKernel:
-        if not isinstance(method, str):
-            raise TypeError(f"a remote object's items are its methods, by name; {method!r} came")
-        return RemoteKernel(self._exchange, self._target, method=method)
+    def __getitem__(self, name: str) -> Any:
+        """The attribute of that name, a private one too. Raises `UnknownName`."""
+        if not isinstance(name, str):
+            raise TypeError(f"a remote object's items are its attributes, by name; {name!r} came")
+        meta = self._target.meta if isinstance(self._target, Handle) else {}
+        if name not in meta.get("methods", ()) and not name.startswith("__"):
+            get = GetAttribute(id="", target=self._target, name=name, events=self._exchange.events)
+            with self._exchange.releases.receiving():
+                result = self._exchange.call(get, AttributeResult)
+                if not result.callable:
+                    return thawed(self._exchange, result.value, ours=True)
+        return RemoteKernel(self._exchange, self._target, method=name, owner=self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in Remote.__slots__:
+            object.__setattr__(self, name, value)
+        else:
+            self[name] = value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Sets an attribute that is there and plain to a number, text or None. Raises `KernelArgumentError`,
+        `UnknownName`."""
+        call = pack_call(self._exchange, (value,), {})
+        try:
+            request = SetAttribute(id="", target=self._target, name=name, value=call.args[0])
+            self._exchange.call(request, AttributeResult)
+        finally:
+            call.drop_loans()
 
     def __repr__(self) -> str:
         meta = self._target.meta if isinstance(self._target, Handle) else {}
         return f"<RemoteObject {meta.get('type', 'object')}>"
 
 
-def thawed(exchange: Exchange, value: Any) -> Any:
-    """A value that came: arrays writeable and in memory of their own, handles as proxies."""
+def thawed(exchange: Exchange, value: Any, *, ours: bool = False) -> Any:
+    """A value that came: arrays writeable and in memory of their own, handles as proxies.
+
+    ``ours``: objects in it were made, or asked for, by this client, and go with their last proxy.
+    """
     if isinstance(value, WireArray):
         return local_array(value)
     if isinstance(value, Handle):
         if value.kind in ("ndarray", "field", "array") and "dtype" in value.meta:
             return array_proxy(exchange, value, value.kind, value.meta)
+        if ours:
+            exchange.releases.adopt(value)
         return RemoteObject(exchange, value)
     if isinstance(value, list):
-        return [thawed(exchange, item) for item in value]
+        return [thawed(exchange, item, ours=ours) for item in value]
     if isinstance(value, tuple):
-        return tuple(thawed(exchange, item) for item in value)
+        return tuple(thawed(exchange, item, ours=ours) for item in value)
     if isinstance(value, dict):
-        return {key: thawed(exchange, item) for key, item in value.items()}
+        return {key: thawed(exchange, item, ours=ours) for key, item in value.items()}
     return value

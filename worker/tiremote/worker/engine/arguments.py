@@ -81,6 +81,8 @@ def bind_call(
     """
     if runtime.is_kernel(target) or runtime.is_bound_kernel(target) or runtime.is_gradient(target):
         return bind(runtime, target, args, kwargs, resolve)
+    if runtime.is_for_kernels_alone(target):
+        raise KernelArgumentError(f"{shown} is a func, which only kernels can call: call a kernel that uses it")
     if callable(target):
         return bind_function(target, args, kwargs, resolve)
     raise KernelArgumentError(

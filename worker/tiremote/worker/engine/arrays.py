@@ -20,6 +20,8 @@ from tiremote.worker.engine.copy_kernels import CopyKernels, copy_kernels
 from tiremote.worker.engine.cuda_driver import CudaDriver
 from tiremote.worker.engine.field_memory import FieldMemory, Memory, contiguous_strides
 from tiremote.worker.engine.fills import PIECE, pieces
+from tiremote.worker.engine.members import methods_of
+from tiremote.worker.engine.pairing import is_unit_object
 from tiremote.worker.engine.regions import parse_flat, parse_region
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.engine.scalars import Mismatch, scalar_taker
@@ -191,7 +193,8 @@ class Arrays:
     def describe(self, value: Any) -> dict[str, Any]:
         """The ``meta`` of a handle: ``dtype``, ``shape``, ``element_shape``, or the ``type`` of an object."""
         if self.kind(value) == "object":
-            return {"type": type(value).__name__}
+            methods = methods_of(type(value), self._runtime) if is_unit_object(value) else []
+            return {"type": type(value).__name__} | ({"methods": methods} if methods else {})
         meta = self.meta(value)
         told = {"dtype": meta.dtype, "shape": list(meta.shape), "element_shape": list(meta.element_shape)}
         return told | self._runtime.derivatives(value)

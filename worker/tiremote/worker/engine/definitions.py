@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tiremote.protocol.receipts import Definition, Parameter
+from tiremote.worker.engine.members import methods_of
 
 if TYPE_CHECKING:
     from tiremote.worker.engine.runtime import TaichiRuntime
@@ -100,7 +101,10 @@ def _described(name: str, value: Any, line: int, checked: bool, runtime: TaichiR
             name=name, kind="function", line=line, parameters=_python_parameters(value, runtime), doc=_doc(value)
         )
     if inspect.isclass(value):
-        return Definition(name=name, kind="class", line=line, doc=_doc(value))
+        methods = methods_of(value, runtime)
+        return Definition(
+            name=name, kind="class", line=line, doc=_doc(value), meta={"methods": methods} if methods else {}
+        )
     if runtime.is_struct_type(value):
         return Definition(name=name, kind="class", line=line)
     if runtime.is_field(value):

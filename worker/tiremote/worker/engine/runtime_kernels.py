@@ -70,6 +70,13 @@ class KernelRuntime(ArrayRuntime):
         """Whether this is what ``@ti.func``, ``@ti.pyfunc`` or ``@ti.real_func`` makes of a function."""
         return type(value) is self._decorated and getattr(value, self.layout.func_mark, False) is True
 
+    def is_for_kernels_alone(self, value: Any) -> bool:
+        """Whether this is a func, perhaps got from an instance, that Python code cannot call: no ``ti.pyfunc``."""
+        inside: Any = value.__func__ if type(value) is types.MethodType else value
+        if not (self.is_func(inside) or (self.is_bound(inside) and not self.is_bound_kernel(inside))):
+            return False
+        return not (inside.func if self.layout.decorated is None else inside.wrapper).pyfunc
+
     def primal(self, kernel: Any) -> Any:
         """The ``Kernel`` object behind a decorated kernel or a bound one."""
         return kernel._primal

@@ -22,9 +22,11 @@ from tiremote.protocol.messages import (
     CompileAll,
     EngineRequest,
     Fetch,
+    GetAttribute,
     OpenTape,
     Put,
     Run,
+    SetAttribute,
     Snapshot,
 )
 from tiremote.protocol.receipts import ArrayHolding, Receipt
@@ -34,6 +36,7 @@ from tiremote.protocol.values import Handle, Name, Ref
 from tiremote.worker.engine.accounts import Accounts
 from tiremote.worker.engine.arguments import bind_call
 from tiremote.worker.engine.arrays import Arrays
+from tiremote.worker.engine.attributes import Attributes
 from tiremote.worker.engine.comparing import Comparer
 from tiremote.worker.engine.holdings import Holdings
 from tiremote.worker.engine.host_copies import HostCopies, SendCopies
@@ -85,6 +88,7 @@ class Service:
         self._may_stop = may_stop
         self._reports = UnitReports(self._loader, self._whereabouts)
         self._template_values = TemplateValues()
+        attributes = Attributes(runtime, self._references, self._sent)
         self._ops: dict[type[EngineRequest], Callable[[Any], Any]] = {
             Compile: self._compile,
             CompileAll: self._compile_all,
@@ -97,7 +101,9 @@ class Service:
             Compare: self._compare,
             OpenTape: self._open_tape,
             CloseTape: self._close_tape,
-            ClearGradients: self._clear_gradients,
+            ClearGradients: self._tapes.clear_gradients,
+            GetAttribute: attributes.get,
+            SetAttribute: attributes.set,
         }
         self.moving = Moving(runtime, self._loader, self._holdings, self._arrays, self._reports, self._whereabouts)
         self._begin(None)
@@ -239,11 +245,6 @@ class Service:
             result = tape.close(self._may_stop, evaluate=request.evaluate)
             self._runtime.sync()
         return result
-
-    def _clear_gradients(self, _request: ClearGradients) -> TapeResult:
-        self._tapes.clear_gradients()
-        self._runtime.sync()
-        return TapeResult()
 
     def _compare(self, request: Compare) -> Comparison:
         compared = self._comparer.compare(request)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tiremote.protocol.errors import KernelArgumentError, Refused, TiremoteError
-from tiremote.protocol.messages import OpenTape, Run
-from tiremote.protocol.tapes import ClosedTape
+from tiremote.protocol.messages import ClearGradients, OpenTape, Run
+from tiremote.protocol.tapes import ClosedTape, TapeResult
 from tiremote.protocol.values import Ref
 from tiremote.worker.engine.frames import gradient_error
 from tiremote.worker.engine.references import References, shown
@@ -156,9 +156,11 @@ class Tapes:
             return contextlib.nullcontext()
         return self.of(request.tape, request.token).recording(name)
 
-    def clear_gradients(self) -> None:
+    def clear_gradients(self, _request: ClearGradients) -> TapeResult:
         """Of all fields, as Taichi does by itself where a tape is opened."""
         self._runtime.ti.ad.clear_all_gradients()
+        self._runtime.sync()
+        return TapeResult()
 
     def _derivable(self, ref: Ref | None, parameter: str, mode: str) -> Any:
         """An array that has a gradient, or in forward mode a scalar field that has a dual."""
