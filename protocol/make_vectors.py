@@ -39,6 +39,7 @@ from tiremote.protocol.messages import (
     ExplainCrash,
     Fetch,
     GetAttribute,
+    GetSyntaxTree,
     Hello,
     History,
     Interrupt,
@@ -59,6 +60,7 @@ from tiremote.protocol.messages import (
 )
 from tiremote.protocol.receipts import (
     ArrayHolding,
+    Capture,
     Change,
     Definition,
     Description,
@@ -90,6 +92,7 @@ from tiremote.protocol.results import (
     SnapshotResult,
     WorkerStatus,
 )
+from tiremote.protocol.syntax_tree import SyntaxTree
 from tiremote.protocol.tapes import ClosedTape, TapeResult
 from tiremote.protocol.values import Handle, Name, WireArray, wire_array
 
@@ -108,7 +111,11 @@ ADD_BASE = Definition(
     name="add_base",
     kind="kernel",
     line=2,
-    parameters=(Parameter(name="x", takes="ndarray"), Parameter(name="base", takes="f32")),
+    parameters=(
+        Parameter(name="x", takes="ndarray(f32, ndim=1)", shape="(N,) f32"),
+        Parameter(name="base", takes="f32"),
+    ),
+    captures=(Capture(name="scale", what="0.5"),),
     checked=True,
 )
 HOLDING = ArrayHolding(handle=HANDLE, label="x", nbytes=40, made_by=3)
@@ -180,6 +187,7 @@ REQUESTS: list[tuple[str, Request]] = [
             args=(COUNTED, wire_array(COUNTED, access="in"), wire_array(COUNTED, access="out"))),
     ),
     ("run a method of a kept object", Run(id=12, token=TOKEN, target=FIELD, method="fill", args=(1.0,))),
+    ("syntax_tree of a kernel", GetSyntaxTree(id=21, token=TOKEN, target=Name(unit="adder", name="add_base"))),
     ("get_attribute", GetAttribute(id=20, token=TOKEN, target=OBJECT, name="mass")),
     ("set_attribute", SetAttribute(id=20, token=TOKEN, target=OBJECT, name="mass", value=2.5)),
     ("open_tape for a loss", OpenTape(id=19, token=TOKEN, loss=(Name(unit="sim", name="loss"),))),
@@ -348,6 +356,10 @@ REPLIES: list[tuple[str, Reply]] = [
             timing=TIMING),
     ),
     ("fetch of a handle", Ok(id=15, result=FetchResult(handle=HANDLE), timing=TIMING)),
+    ("syntax_tree", Ok(id=21, result=SyntaxTree(
+        unit="adder", version=1, name="f", line=1, text="Module(\n  body=[...])",
+        json='{"type": "Module", "fields": {"body": [], "type_ignores": []}, "lineno": null, "col_offset": null}'),
+        timing=TIMING)),
     ("get_attribute of a number", Ok(id=20, result=AttributeResult(value=2.5), timing=TIMING)),
     ("get_attribute of a field", Ok(id=20, result=AttributeResult(value=FIELD), timing=TIMING)),
     ("get_attribute of a method", Ok(id=20, result=AttributeResult(callable=True), timing=TIMING)),

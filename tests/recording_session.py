@@ -84,6 +84,9 @@ class RecordingSession:
         self.comparisons.append((asked, how))
         return "a comparison"
 
+    def ast(self, kernel_id: str | None, name: str) -> str:
+        return f"the tree of {kernel_id}.{name}"
+
     def explain_crash(self) -> str:
         return "an explanation"
 

@@ -102,7 +102,7 @@ GROUPS: Mapping[str, tuple[Row, ...]] = {
         "`clear_all_gradients`",
     ),
     "fields": (),
-    "introspection": (),
+    "introspection": rows("kinds, parameters, returns, docstrings", "expected shapes", "captured globals", "AST dump"),
 }
 
 

@@ -131,6 +131,15 @@ def test_cleanup_of_everything_has_to_be_said(prompt: Prompt) -> None:
     assert "a" not in prompt.evaluator.names.values
 
 
+def test_the_tree_of_what_is_on_the_worker_is_shown(prompt: Prompt) -> None:
+    """:ast finds the unit of a name, and says what it needs where there is none."""
+    prompt.evaluator.run(Cell("@ti.kernel\ndef k():\n    pass\n"))
+    assert prompt.run(":ast k").strip() == "the tree of k.k"
+    for line, words in ((":ast", ":ast KERNEL"), (":ast nope", "nothing on the worker is called 'nope'")):
+        with pytest.raises(CommandError, match=words):
+            prompt.run(line)
+
+
 def test_explain_shows_what_the_session_says(prompt: Prompt) -> None:
     """:explain is gpu.explain_crash()."""
     assert prompt.run(":explain").strip() == "an explanation"

@@ -18,6 +18,7 @@ from tiremote.protocol.errors import ProtocolError, shown
 from tiremote.protocol.explanation import ExplainCrash
 from tiremote.protocol.receipts import Timing
 from tiremote.protocol.request import EngineRequest, FollowedRequest, Request, RequestId, check_limit, check_seconds
+from tiremote.protocol.syntax_tree import GetSyntaxTree
 from tiremote.protocol.tapes import ClearGradients, CloseTape, OpenTape
 from tiremote.protocol.values import Handle, Ref, WireArray
 
@@ -49,6 +50,7 @@ __all__ = [
     "FlatRange",
     "FollowedRequest",
     "GetAttribute",
+    "GetSyntaxTree",
     "Hello",
     "History",
     "Interrupt",
@@ -388,7 +390,7 @@ OPS: Mapping[str, type[Request]] = {
     for cls in (
         Hello, Ping, Status, Describe, Interrupt, Cancel, Bye, Compile, CompileAll, Run, Put, Alloc, Fetch, Cleanup,
         History, Rollback, Compare, Snapshot, Requests, Collect, ExplainCrash,
-        OpenTape, CloseTape, ClearGradients, GetAttribute, SetAttribute,
+        OpenTape, CloseTape, ClearGradients, GetAttribute, SetAttribute, GetSyntaxTree,
     )
 }  # fmt: skip
 

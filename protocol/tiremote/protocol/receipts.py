@@ -12,10 +12,23 @@ from tiremote.protocol.values import Handle, Name
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parameter:
-    """One parameter of a kernel or function. ``takes`` is readable: ``f32``, ``ndarray(f32, ndim=1)``, ``template``."""
+    """One parameter of a kernel or function. ``takes`` is readable: ``f32``, ``ndarray(f32, ndim=1)``, ``template``.
+
+    ``shape`` is that of the NumPy array which an ndarray, vector or matrix takes, with its dtype: ``(N, 3) f32``.
+    ``...`` stands for any number of axes. Empty for all others.
+    """
 
     name: str
     takes: str
+    shape: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Capture:
+    """A name from outside that a kernel or function uses; ``what`` is for people: ``field of f32, shape (3,)``."""
+
+    name: str
+    what: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,7 +37,8 @@ class Definition:
 
     ``kind`` is ``kernel``, ``func``, ``function``, ``class``, ``field``, ``ndarray`` or ``value``.
     ``checked``: the kernel was compiled when it was loaded (front end only, nothing was launched).
-    ``meta`` of fields and ndarrays: ``dtype``, ``shape``, ``element_shape``.
+    ``meta`` of fields and ndarrays: ``dtype``, ``shape``, ``element_shape``; of classes ``methods``, by name.
+    ``captures`` are what was behind the names that it uses when it was loaded.
     """
 
     name: str
@@ -34,6 +48,7 @@ class Definition:
     returns: str | None = None
     doc: str | None = None
     checked: bool = False
+    captures: tuple[Capture, ...] = ()
     meta: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:

@@ -28,6 +28,7 @@ from tiremote.protocol.messages import (
     Bye,
     Cleanup,
     ExplainCrash,
+    GetSyntaxTree,
     Interrupt,
     Ping,
     RequestId,
@@ -46,6 +47,7 @@ from tiremote.protocol.results import (
     SnapshotResult,
     WorkerStatus,
 )
+from tiremote.protocol.syntax_tree import SyntaxTree
 from tiremote.protocol.values import Handle, Name
 
 if TYPE_CHECKING:
@@ -205,6 +207,13 @@ class Session(Loading):
             return result
         finally:
             self._directory.forget()
+
+    def ast(self, kernel_id: str | None, name: str) -> SyntaxTree:
+        """The tree that a kernel, func, function, class or ``Class.method`` of a unit is made from, as text and JSON.
+
+        ``kernel_id`` None is the newest unit. Raises `UnknownName`, `KernelArgumentError`.
+        """
+        return self._exchange.call(GetSyntaxTree(id="", target=Name(unit=kernel_id, name=name)), SyntaxTree)
 
     # How it goes
 

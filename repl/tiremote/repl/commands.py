@@ -63,6 +63,14 @@ says from when its contents were, before the loss, until it is filled anew.""",
 :fetch v 0:2,1        of vectors: number 1 of the first two
 :fetch x :,0 c.npy    column 0, saved as NumPy saves it""",
     ),
+    "ast": (
+        "KERNEL",
+        "the tree that a kernel is made from",
+        """\
+:ast add           of a kernel, func, function or class
+:ast Model.step    of a method
+gpu.ast(unit, name).json has it as JSON.""",
+    ),
     "compare": (
         "CALL [VERSION [VERSION]]",
         "two versions of a kernel side by side",
@@ -144,6 +152,7 @@ class Commands:
             "kernels": lambda _: self._kernels(),
             "arrays": lambda _: self._arrays(),
             "fetch": self._fetch,
+            "ast": self._ast,
             "compare": self._compare,
             "snapshot": self._snapshot,
             "cleanup": self._cleanup,
@@ -237,6 +246,15 @@ class Commands:
         if name not in arrays:
             raise CommandError(f"there is no array {name!r}{_nearest(name, arrays)}")
         return arrays[name]
+
+    def _ast(self, name: str) -> None:
+        if not name:
+            raise CommandError("say of what: :ast KERNEL; :kernels lists what is loaded")
+        first = name.partition(".")[0]
+        unit = self._evaluator.names.remote_unit(first)
+        if unit is None:
+            raise CommandError(f"nothing on the worker is called {first!r}: :kernels lists what is loaded")
+        self._show(str(self._gpu.ast(unit, name)))
 
     def _compare(self, rest: str) -> None:
         try:

@@ -9,7 +9,9 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tiremote.protocol.receipts import Definition, Parameter
+from tiremote.worker.engine.captures import captures
 from tiremote.worker.engine.members import methods_of
+from tiremote.worker.engine.signature import expected_shape
 
 if TYPE_CHECKING:
     from tiremote.worker.engine.runtime import TaichiRuntime
@@ -90,15 +92,26 @@ def _described(name: str, value: Any, line: int, checked: bool, runtime: TaichiR
             kind="kernel" if runtime.is_kernel(value) else "func",
             line=line,
             parameters=tuple(
-                Parameter(name=each.name, takes=_takes(each.annotation, runtime)) for each in runtime.parameters(callee)
+                Parameter(
+                    name=each.name,
+                    takes=_takes(each.annotation, runtime),
+                    shape=_shape(each.annotation, runtime),
+                )
+                for each in runtime.parameters(callee)
             ),
             returns=_returns(tuple(callee.return_type or ()), runtime),
             doc=_doc(value),
             checked=checked,
+            captures=captures(callee.func, runtime),
         )
     if inspect.isfunction(value):
         return Definition(
-            name=name, kind="function", line=line, parameters=_python_parameters(value, runtime), doc=_doc(value)
+            name=name,
+            kind="function",
+            line=line,
+            parameters=_python_parameters(value, runtime),
+            doc=_doc(value),
+            captures=captures(value, runtime),
         )
     if inspect.isclass(value):
         methods = methods_of(value, runtime)
@@ -118,6 +131,10 @@ def _takes(annotation: Any, runtime: TaichiRuntime) -> str:
     if annotation is inspect.Parameter.empty:
         return ""
     return sendable(str(runtime.parameter_type(annotation)))
+
+
+def _shape(annotation: Any, runtime: TaichiRuntime) -> str:
+    return "" if annotation is inspect.Parameter.empty else expected_shape(runtime.parameter_type(annotation))
 
 
 def _returns(annotations: tuple[Any, ...], runtime: TaichiRuntime) -> str | None:

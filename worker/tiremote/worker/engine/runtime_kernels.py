@@ -99,6 +99,17 @@ class KernelRuntime(ArrayRuntime):
             return self.primal(decorated)
         return decorated.func if self.layout.decorated is None else decorated.wrapper
 
+    def function_behind(self, value: Any) -> Any:
+        """The Python function of a kernel, func or method, decorated or got from an object; anything else as it is."""
+        if self.is_gradient(value):
+            return self.kernel_behind(value)[0].func
+        inside: Any = value.__func__ if type(value) is types.MethodType else value
+        if self.is_kernel(inside) or self.is_bound_kernel(inside):
+            return self.primal(inside).func
+        if self.is_func(inside):
+            return self.python_function(inside)
+        return inside.wrapper.func if self.is_bound(inside) else inside
+
     def ensure_compiled(self, kernel: Any, *args: Any) -> Any:
         """Builds the front end of a kernel for these arguments without a launch; gives the instance's key.
 

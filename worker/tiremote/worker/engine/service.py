@@ -23,6 +23,7 @@ from tiremote.protocol.messages import (
     EngineRequest,
     Fetch,
     GetAttribute,
+    GetSyntaxTree,
     OpenTape,
     Put,
     Run,
@@ -45,6 +46,7 @@ from tiremote.worker.engine.moving import Moving
 from tiremote.worker.engine.references import References, attribute, shown
 from tiremote.worker.engine.results import Kept, to_plain
 from tiremote.worker.engine.runtime import TaichiRuntime
+from tiremote.worker.engine.syntax_trees import SyntaxTrees
 from tiremote.worker.engine.tapes import Tapes
 from tiremote.worker.engine.template_values import TemplateValues
 from tiremote.worker.engine.unit_reports import UnitReports
@@ -84,8 +86,7 @@ class Service:
         self._copies = HostCopies(runtime, self._arrays, self._loader, self._holdings, self._whereabouts)
         self._take_snapshot = functools.partial(self._copies.snapshot, snapshot_bytes, send_copies)
         self._accounts = Accounts(runtime, self._loader, self._arrays, self._holdings)
-        self._tapes = Tapes(runtime, self._references)
-        self._may_stop = may_stop
+        self._tapes = Tapes(runtime, self._references, may_stop)
         self._reports = UnitReports(self._loader, self._whereabouts)
         self._template_values = TemplateValues()
         attributes = Attributes(runtime, self._references, self._sent)
@@ -104,6 +105,7 @@ class Service:
             ClearGradients: self._tapes.clear_gradients,
             GetAttribute: attributes.get,
             SetAttribute: attributes.set,
+            GetSyntaxTree: SyntaxTrees(runtime, self._references, limits).get,
         }
         self.moving = Moving(runtime, self._loader, self._holdings, self._arrays, self._reports, self._whereabouts)
         self._begin(None)
@@ -242,7 +244,7 @@ class Service:
         self._holdings.drop(request.tape)
         self._dropped.append(request.tape.id)
         with self._launching():
-            result = tape.close(self._may_stop, evaluate=request.evaluate)
+            result = tape.close(evaluate=request.evaluate)
             self._runtime.sync()
         return result
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+#: What sizes that are left open are called, as many as a field or ndarray has axes at most.
+_AXES = ("N", "M", "K", "L", "P", "Q", "R", "S", "T", "U", "V", "W")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScalarType:
@@ -123,6 +126,18 @@ class ArrayMeta:
     @property
     def nbytes(self) -> int:
         return self.size * self.itemsize
+
+
+def expected_shape(kind: ParameterType) -> str:
+    """The shape and dtype of the NumPy array that a parameter takes, ``(N, 3) f32``; empty where it takes none."""
+    if isinstance(kind, MatrixType):
+        axes = [str(size) for size in kind.shape]
+    elif isinstance(kind, ArrayType):
+        first = ["..."] if kind.ndim is None else list(_AXES[: kind.ndim])
+        axes = first + ["?" if size is None else str(size) for size in kind.element_shape or ()]
+    else:
+        return ""
+    return f"({', '.join(axes)}{',' if len(axes) == 1 and axes != ['...'] else ''}) {kind.dtype or 'any dtype'}"
 
 
 def _compound(shape: tuple[int | None, ...], dtype: str | None) -> str:

@@ -27,8 +27,11 @@ _PLACES = {"reverse": "target_tape", "forward": "fwd_mode_manager"}
 class ClientTape:
     """What a handle of kind ``object`` stands for: one client's tape, which is Taichi's only during that one's runs."""
 
-    def __init__(self, runtime: TaichiRuntime, manager: Any, mode: str, token: str | None) -> None:
+    def __init__(
+        self, runtime: TaichiRuntime, manager: Any, mode: str, token: str | None, may_stop: Callable[[], None]
+    ) -> None:
         self._runtime = runtime
+        self._may_stop = may_stop
         self._manager = manager
         self._mode = mode
         self._token = token
@@ -65,11 +68,11 @@ class ClientTape:
         if self._trouble is not None:
             raise Refused(f"{self._trouble}: gradients from this tape would be wrong, so begin a new one")
 
-    def close(self, may_stop: Callable[[], None], *, evaluate: bool) -> ClosedTape:
+    def close(self, *, evaluate: bool) -> ClosedTape:
         """Ends it. In reverse mode the gradient of the loss becomes 1, and the calls run backwards.
 
-        ``may_stop`` is called between two of them. Raises what they raise, with the kernel whose it is, and `Refused`
-        where what was recorded is not what ran.
+        It may be stopped between two of them. Raises what they raise, with the kernel whose it is, and `Refused` where
+        what was recorded is not what ran.
         """
         if self._mode == "forward":
             self._manager.clear_seed()
@@ -77,14 +80,14 @@ class ClientTape:
             return ClosedTape()
         self.check_sound()
         if self._mode == "reverse":
-            self._run_adjoints(may_stop)
+            self._run_adjoints()
         return ClosedTape(calls=self._count)
 
-    def _run_adjoints(self, may_stop: Callable[[], None]) -> None:
+    def _run_adjoints(self) -> None:
         manager = self._manager
         manager.loss.grad.fill(1.0)
         for function, arguments in reversed(manager.calls):
-            may_stop()
+            self._may_stop()
             # What Python code writes into single elements is recorded as well, and has no gradient.
             if not hasattr(function, "grad"):
                 continue
@@ -120,7 +123,8 @@ class ClientTape:
 class Tapes:
     """Opens tapes, and finds them for runs."""
 
-    def __init__(self, runtime: TaichiRuntime, references: References) -> None:
+    def __init__(self, runtime: TaichiRuntime, references: References, may_stop: Callable[[], None]) -> None:
+        self._may_stop = may_stop
         self._runtime = runtime
         self._references = references
 
@@ -140,7 +144,7 @@ class Tapes:
             manager.__enter__()
         finally:
             setattr(state, _PLACES[request.mode], None)
-        return ClientTape(self._runtime, manager, request.mode, request.token)
+        return ClientTape(self._runtime, manager, request.mode, request.token, self._may_stop)
 
     def of(self, ref: Ref, token: str | None) -> ClientTape:
         """The tape of a handle. Raises `KernelArgumentError`, `Refused`, `StaleHandle`."""
