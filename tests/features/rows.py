@@ -103,6 +103,7 @@ GROUPS: Mapping[str, tuple[Row, ...]] = {
     ),
     "fields": (),
     "introspection": rows("kinds, parameters, returns, docstrings", "expected shapes", "captured globals", "AST dump"),
+    "programs": rows("nbody", "game_of_life", "mpm88", "mpm99", "stable_fluid", "minimization", "odop_solar"),
 }
 
 
