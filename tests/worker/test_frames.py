@@ -167,10 +167,11 @@ def test_debug_text_of_the_device() -> None:
 def test_a_debug_session_tells_the_place() -> None:
     """Of an index out of bounds in a func, and of a failed assert with numbers in its message."""
     out = in_fresh_process("""
+        import os
         from tiremote.worker.engine.frames import run_error
         from tiremote.worker.engine.loader import KernelLoader
         from tiremote.worker.engine.runtime import TaichiRuntime
-        runtime = TaichiRuntime()
+        runtime = TaichiRuntime(os.environ.get("TIREMOTE_TEST_RUNTIME") or "taichi")
         runtime.init({"arch": "cpu", "debug": True})
         loader = KernelLoader(runtime)
         loader.compile_and_load('''x = ti.field(ti.f32, 4)

@@ -28,6 +28,7 @@ vf = ti.Vector.field(3, ti.f32, 5)
 sf = ti.types.struct(p=ti.types.vector(3, ti.f32), q=ti.f32).field(shape=4)
 of = ti.field(ti.f32)
 ti.root.dense(ti.ij, (4, 5)).place(of, offset=(-2, -2))
+columns = ti.field(ti.f32, (3, 4), order="ji", offset=(1, 0))
 scalar = ti.field(ti.i32, ())
 loss = ti.field(ti.f32, (), needs_grad=True)
 w = ti.field(ti.f32, n, needs_grad=True)
@@ -69,6 +70,9 @@ def field(i: ti.i32):
 def field_2(i: ti.i32):
     for at in ti.grouped(g):
         g[at + i] = 1
+@ti.kernel
+def by_columns(i: ti.i32, j: ti.i32):
+    columns[i, j] = 1
 @ti.kernel
 def constant():
     f[10] = 1
@@ -136,7 +140,7 @@ def vector_choice(i: ti.i32) -> ti.f32:
 def squares():
     for i in range(n):
         total = 0.0
-        for j in range(3):
+        for j in ti.static(range(3)):
             total += w[(i + j) % n] * (w[i + 1] if i + 1 < n else 1.0)
         loss[None] += total
 def gradient():
@@ -198,16 +202,25 @@ INSIDE: list[tuple[str, Any]] = [
     ("func_in_choice(9)", 0),
     ("element(of, (-2, -2))", 0.0),
     ("(no_axes(), element(scalar, None))[1]", 1),
+    ("(by_columns(3, 3), element(columns, (3, 3)))[1]", 1.0),
 ]
 
+#: A call, and what is told of a field that does not begin at zero, or lies in memory in another order.
+ELSEWHERE = {
+    "with_offset(-3, 0)": OutOfBounds(index=(-3, 0), shape=(4, 5), first=(-2, -2)),
+    "by_columns(4, 0)": OutOfBounds(index=(4, 0), shape=(3, 4), first=(1, 0)),
+    "by_columns(1, 4)": OutOfBounds(index=(1, 4), shape=(3, 4), first=(1, 0)),
+    "element(columns, (1, 4))": OutOfBounds(index=(1, 4), shape=(3, 4), first=(1, 0)),
+}
+
 SCRIPT = """
-import json, sys
+import json, os, sys
 import numpy as np
 from tiremote.worker.engine.frames import run_error
 from tiremote.worker.engine.loader import KernelLoader
 from tiremote.worker.engine.runtime import TaichiRuntime
 source, calls, arch, debug = json.load(sys.stdin)
-runtime = TaichiRuntime()
+runtime = TaichiRuntime(os.environ.get("TIREMOTE_TEST_RUNTIME") or "taichi")
 runtime.init({"arch": arch, "debug": debug})
 loader = KernelLoader(runtime)
 loader.compile_and_load(source)
@@ -245,7 +258,7 @@ def outcomes(calls: list[str], arch: str, *, debug: bool) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def debug(arch: str) -> Callable[[str], Any]:
     """What a call comes to in a debug session."""
-    calls = [*(each[0] for each in INSIDE), "with_offset(-3, 0)", "wrong_type(x, 1.5)", "gradient()"]
+    calls = [*(each[0] for each in INSIDE), *ELSEWHERE, "wrong_type(x, 1.5)", "gradient()"]
     calls += [each[0] for each in OUTSIDE]
 
     @functools.cache
@@ -273,9 +286,10 @@ def test_an_index_inside_is_left_alone(debug: Callable[[str], Any], call: str, v
     assert debug(call)[:2] == ["fine", value]
 
 
-def test_a_field_may_begin_elsewhere(debug: Callable[[str], Any]) -> None:
-    """Its first index is told with the shape."""
-    assert read(debug("with_offset(-3, 0)")[1]) == OutOfBounds(index=(-3, 0), shape=(4, 5), first=(-2, -2))
+@pytest.mark.parametrize("call", ELSEWHERE)
+def test_a_field_may_begin_elsewhere(debug: Callable[[str], Any], call: str) -> None:
+    """Its first index is told with the shape, each in the order of the field's own axes."""
+    assert read(debug(call)[1]) == ELSEWHERE[call]
 
 
 def test_what_taichi_refuses_is_refused(debug: Callable[[str], Any]) -> None:

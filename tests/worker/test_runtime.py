@@ -61,16 +61,18 @@ def test_the_loader_works_in_a_process_of_ones_own() -> None:
     assert [line for line in out[1:] if not line.startswith("[Taichi]")] == ["0.1", "False"]
 
 
-def test_starting_prints_nothing_and_takes_the_options() -> None:
+def test_starting_prints_nothing_and_takes_the_options(runtime: TaichiRuntime) -> None:
     """Standard output belongs to the user's prints."""
-    assert in_fresh_process("""
+    name = runtime.name
+    assert in_fresh_process(f"""
         from tiremote.worker.engine.runtime import TaichiRuntime
-        runtime = TaichiRuntime()
-        info = runtime.init({"arch": "cpu", "default_fp": "f64", "default_ip": "i64", "debug": True, "random_seed": 7})
+        runtime = TaichiRuntime({name!r})
+        info = runtime.init(
+            dict(arch="cpu", default_fp="f64", default_ip="i64", debug=True, random_seed=7))
         config = runtime.config()
         print(info.name, info.arch, bool(info.device), runtime.dtype_name(runtime.state.default_fp),
               runtime.dtype_name(runtime.state.default_ip), config.debug, config.random_seed)
-    """).splitlines() == ["taichi cpu True f64 i64 True 7"]
+    """).splitlines() == [f"{name} cpu True f64 i64 True 7"]
 
 
 def test_what_came_up_is_told(runtime: TaichiRuntime) -> None:

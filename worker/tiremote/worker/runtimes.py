@@ -37,6 +37,8 @@ class Layout:
     compiled_for: str
     #: Of a ``Kernel``: what remembers launches by the identities of instance and arguments, and its dicts.
     launches: tuple[str, ...] = ()
+    #: Of a ``Kernel``: what remembers the instance that was launched last.
+    last_launch: tuple[str, ...] = ()
     #: Of what ``launch_kernel`` is given: which one the instance is, and how many come before the kernel's arguments.
     launched: tuple[int, int] = (0, 1)
     #: Settings that a ``Kernel`` copies from the configuration at each call, and needs to compile.
@@ -54,6 +56,8 @@ class Layout:
     static_is_owned: bool = False
     #: Attributes of users' objects in which it remembers what else they hold.
     remembered: tuple[str, ...] = ()
+    #: Of an array: which of its axes each axis in memory is, where it was declared with an order of its own.
+    axis_order: str | None = None
     #: (module, name) of dicts that hold users' classes, and can be emptied at any time.
     class_caches: tuple[tuple[str, str], ...] = ()
     #: Of the one mutable object: the attribute that has the program, and those that say what is being compiled.
@@ -67,6 +71,8 @@ class Layout:
     errors: str
     #: The most arguments of one launch, templates left out.
     max_arguments: int
+    #: Options of ``init`` that a session may switch on, and that no other runtime has.
+    flags: tuple[str, ...] = ()
     #: Options of ``init`` that are no session's business.
     init: Mapping[str, object] = field(default_factory=dict)
     #: While it is imported and from then on: no banner, no call home, prints to the real standard output.
@@ -145,6 +151,7 @@ _GSTAICHI: Final = Layout(
     next_root="_snode.fields_builder",
     errors="GsTaichi",
     max_arguments=512,
+    flags=("ad_stack_experimental_enabled", "raise_on_templated_floats"),
     # It would look for the text of a kernel on disk.
     init={"src_ll_cache": False},
     environment={"ENABLE_GSTAICHI_HEADER_PRINT": "0", "TI_ENABLE_PYBUF": "0"},
@@ -165,7 +172,9 @@ _QUADRANTS: Final = replace(
     decorated=("lang._quadrants_callable", "QuadrantsCallable"),
     func_mark="_is_quadrants_function",
     bound=("lang._quadrants_callable", "BoundQuadrantsCallable"),
+    last_launch=("_mutable_nd_cached_key",),
     remembered=("_qd_nd_paths",),
+    axis_order="_qd_layout",
     class_caches=(
         ("lang._template_mapper", "_arg_disposition"),
         ("lang._template_mapper_hotpath", "_struct_nd_paths_cache"),

@@ -342,7 +342,7 @@ class Arrays:
                 self._field_memory = FieldMemory(self._runtime, kernels)
             return self._field_memory.of(value, meta) if self._addressed else None
         address = self._runtime.data_pointer(value)
-        return Memory(address, contiguous_strides(meta)) if address else None
+        return Memory(address, contiguous_strides(meta, self._runtime.axis_order(value))) if address else None
 
     def _staging(self, dtype: str, size: int) -> tuple[Any, int]:
         made = self._runtime.make_ndarray(dtype, (size,), (), False)

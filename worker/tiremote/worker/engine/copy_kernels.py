@@ -102,10 +102,7 @@ def copy_kernels(ti: Any) -> CopyKernels:
             if ti.static(axes == 0):
                 out[k] = ti.get_addr(field, [])
             else:
-                index = ti.Vector.zero(ti.i32, axes)
-                for axis in ti.static(range(axes)):
-                    index[axis] = indices[k, axis]
-                out[k] = ti.get_addr(field, index)
+                out[k] = ti.get_addr(field, [indices[k, axis] for axis in ti.static(range(axes))])
 
     return CopyKernels(
         gather_field=moving(load, ti.template()),

@@ -176,7 +176,8 @@ class _Pickler(pickle.Pickler):
         if kind is types.BuiltinMethodType:
             return getattr, (value.__self__, value.__name__)
         if _is_matrix(kind):
-            return NotImplemented
+            # Not by its class: some runtimes make none without its numbers.
+            return object.__new__, (kind,), vars(value)
         if _is_of_unit(kind):
             _check_hooks(kind)
             return NotImplemented

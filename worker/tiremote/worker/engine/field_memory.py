@@ -31,13 +31,14 @@ class Memory:
         return all(n == 1 or stride == expected for n, stride, expected in wanted)
 
 
-def contiguous_strides(meta: ArrayMeta) -> tuple[int, ...]:
-    """The strides of C order, in bytes."""
-    strides, step = [], meta.itemsize
-    for n in reversed(meta.full_shape):
-        strides.append(step)
-        step *= n
-    return tuple(reversed(strides))
+def contiguous_strides(meta: ArrayMeta, order: tuple[int, ...] | None = None) -> tuple[int, ...]:
+    """The strides of C order, in bytes. ``order``: which of the shape's axes each axis in memory is."""
+    axes = range(len(meta.full_shape))
+    strides, step = [0] * len(axes), meta.itemsize
+    for axis in reversed(axes if order is None else (*order, *axes[len(order) :])):
+        strides[axis] = step
+        step *= meta.full_shape[axis]
+    return tuple(strides)
 
 
 class FieldMemory:
@@ -61,7 +62,7 @@ class FieldMemory:
         elements, way = _elements(field, meta, self._runtime), self._runtime.way_to(field)
         if elements is None or way is None:
             return None
-        layout = (meta.shape, way.steps)
+        layout = (meta.shape, way.steps, way.order)
         strides = way.block_strides(meta.shape)
         if strides is None:
             strides = self._strides.get(layout)

@@ -23,13 +23,23 @@ _INSTALLED: Final = "_tiremote_index_guard"
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """``shape`` holds numbers, or expressions where it is known when the kernel runs."""
+    """``shape`` holds numbers, or expressions where it is known when the kernel runs.
+
+    ``order``: which of the user's axes each one is, where they come in another order.
+    """
 
     shape: tuple[Any, ...]
     first: tuple[int, ...] = ()
+    order: tuple[int, ...] | None = None
 
     def firsts(self) -> tuple[int, ...]:
         return self.first or (0,) * len(self.shape)
+
+    def told(self, values: Sequence[Any]) -> Sequence[Any]:
+        """What there is for each axis, as the user has them."""
+        if self.order is None or not values:
+            return values
+        return tuple(values[self.order.index(axis)] for axis in range(len(values)))
 
 
 def install(runtime: TaichiRuntime) -> None:
@@ -42,14 +52,19 @@ def install(runtime: TaichiRuntime) -> None:
     impl.subscript = guard.around(impl.subscript)
     error = runtime.exception("AssertionError")
     for array, bounds in (
-        (runtime.lang("field").Field, lambda field: _field_bounds(field, field._get_field_members()[0].ptr.snode())),
+        (runtime.lang("field").Field, lambda field: _field_bounds(field, runtime.axis_order(field))),
         (runtime.lang("_ndarray").Ndarray, lambda ndarray: _Bounds(tuple(ndarray.arr.total_shape()))),
     ):
         array._pad_key = _checked(array._pad_key, impl, bounds, error)
 
 
-def _field_bounds(field: Any, snode: Any) -> _Bounds:
-    return _Bounds(tuple(field.shape), tuple(snode.offset))
+def _field_bounds(field: Any, order: tuple[int, ...] | None) -> _Bounds:
+    offset = field._get_field_members()[0].ptr.snode().offset
+    return _Bounds(_as_indexed(field.shape, order), tuple(offset), order)
+
+
+def _as_indexed(shape: Sequence[Any], order: tuple[int, ...] | None) -> tuple[Any, ...]:
+    return tuple(shape) if order is None else tuple(shape[axis] for axis in order)
 
 
 class _KernelGuard:
@@ -57,6 +72,7 @@ class _KernelGuard:
 
     def __init__(self, runtime: TaichiRuntime) -> None:
         self._impl = runtime.impl
+        self._axis_order = runtime.axis_order
         self._core = runtime.core
         self._ops = runtime.lang("ops")
         self._i32 = runtime.ti.i32
@@ -93,10 +109,12 @@ class _KernelGuard:
     def _bounds(self, value: Any) -> _Bounds | None:
         """Of what an index is checked; members of a struct come here one by one."""
         if isinstance(value, self._field):
-            snode = None if isinstance(value, self._struct_field) else value._get_field_members()[0].ptr.snode()
-            return None if snode is None else _field_bounds(value, snode)
+            if isinstance(value, self._struct_field) or value._get_field_members()[0].ptr.snode() is None:
+                return None
+            return _field_bounds(value, self._axis_order(value))
         if isinstance(value, self._array):
-            return _Bounds(tuple(value.shape))
+            order = self._axis_order(value)
+            return _Bounds(_as_indexed(value.shape, order), order=order)
         if isinstance(value, self._expression) and value.is_tensor():
             return _Bounds(tuple(value.get_shape()))
         return None
@@ -132,9 +150,9 @@ class _KernelGuard:
             self._ops.bit_and(index >= first, index < size + first)
             for index, first, size in zip(asked, firsts, bounds.shape, strict=True)
         ]
-        message = out_of_bounds.message(["%d"] * len(asked), ["%d"] * len(asked), bounds.first)
+        message = out_of_bounds.message(["%d"] * len(asked), ["%d"] * len(asked), bounds.told(bounds.first))
         place = self._impl.get_runtime().get_current_src_info()
-        told = [self._expression(one).ptr for one in (*asked, *bounds.shape)]
+        told = [self._expression(one).ptr for one in (*bounds.told(asked), *bounds.told(bounds.shape))]
         self._checks.add(Check(functools.reduce(self._ops.bit_and, fits), message, told, place))
         # On a CPU the kernel goes on behind an assert that has failed.
         return tuple(self._ops.select(*each) for each in zip(fits, asked, firsts, strict=True))
@@ -158,7 +176,7 @@ def _checked(
             index = tuple(padded[: len(bounds.shape)])
             pairs = zip(index, bounds.firsts(), bounds.shape, strict=True)
             if not all(first <= one < first + size for one, first, size in pairs):
-                raise error(out_of_bounds.message(index, bounds.shape, bounds.first))
+                raise error(out_of_bounds.message(*map(bounds.told, (index, bounds.shape, bounds.first))))
         return padded
 
     return pad_key

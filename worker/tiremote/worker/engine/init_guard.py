@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tiremote.protocol.errors import Refused
@@ -112,7 +112,7 @@ class InitGuard:
             if wanted != have:
                 different[name] = (wanted, have)
         if different:
-            raise Refused(_refusal(different))
+            raise Refused(_refusal(different, {*SESSION_OPTIONS, *self._runtime.layout.flags}))
 
     def _compare_arch(self, value: Any, different: dict[str, tuple[Any, Any]]) -> None:
         wanted = [self._runtime.arch_name(each) for each in (value if isinstance(value, (list, tuple)) else [value])]
@@ -146,11 +146,11 @@ def _arguments(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, An
     return {**dict(zip(("arch", "default_fp", "default_ip"), args, strict=False)), **kwargs}
 
 
-def _refusal(different: Mapping[str, tuple[Any, Any]]) -> str:
+def _refusal(different: Mapping[str, tuple[Any, Any]], of_a_session: Collection[str]) -> str:
     wants = ", ".join(f"{name}={wanted!r}" for name, (wanted, _) in different.items())
     has = ", ".join(f"{name}={have!r}" for name, (_, have) in different.items())
     text = f"{_where()}ti.init asks for {wants}, but this session runs with {has}"
-    if all(name in SESSION_OPTIONS for name in different):
+    if all(name in of_a_session for name in different):
         return f"{text}; remove that, or open such a session: connect(..., {wants})"
     return f"{text}; remove that"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from tiremote.protocol.errors import Refused
@@ -67,13 +67,17 @@ SESSION_OPTIONS: Mapping[str, Check] = {
 }
 
 
-def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy without the options that are None. Raises `Refused`, in one line, for the first that is not taken."""
+def check_options(options: Mapping[str, Any], flags: Collection[str] = ()) -> dict[str, Any]:
+    """A copy without the options that are None; ``flags`` are options of this runtime alone.
+
+    Raises `Refused`, in one line, for the first that is not taken.
+    """
+    taken = {**SESSION_OPTIONS, **dict.fromkeys(flags, _flag)}
     checked = {name: value for name, value in options.items() if value is not None}
     for name, value in checked.items():
-        check = SESSION_OPTIONS.get(name)
+        check = taken.get(name)
         if check is None:
-            raise Refused(f"unknown session option {name!r}; taken are {', '.join(SESSION_OPTIONS)}")
+            raise Refused(f"unknown session option {name!r}; taken are {', '.join(taken)}")
         expected = check(value)
         if expected is not None:
             raise Refused(f"session option {name}={value!r} is not taken; it must be {expected}")

@@ -74,7 +74,7 @@ class TaichiRuntime(KernelRuntime):
 
         Raises `Refused` for an option that is unknown or of a bad value, and for an arch that is not there.
         """
-        checked = check_options(dict(options or {}))
+        checked = check_options(dict(options or {}), self.layout.flags)
         asked = checked.pop("arch", "auto")
         for key in ("default_fp", "default_ip"):
             if key in checked:
@@ -235,7 +235,12 @@ class TaichiRuntime(KernelRuntime):
         """A copy of a vector or matrix; a type is its own."""
         if self.is_type(value):
             return value
-        return copy.deepcopy(value) if self.matrix_values(value) is not None else otherwise
+        if self.matrix_values(value) is None:
+            return otherwise
+        # Not a deepcopy of the value: some runtimes make none without its numbers.
+        made = object.__new__(type(value))
+        vars(made).update(copy.deepcopy(vars(value)))
+        return made
 
     def data_pointer(self, ndarray: Any) -> int:
         """The address of an ndarray's memory: of the host on CPU, of the device on CUDA, 0 elsewhere."""

@@ -256,7 +256,14 @@ class ArrayRuntime(RuntimeModules):
 
     def field_offset(self, field: Any) -> tuple[int, ...]:
         """The index of a field's first element: zeros unless it was made with ``offset``."""
-        return tuple(map(int, field.snode.ptr.offset)) or (0,) * len(field.shape)
+        offset = tuple(map(int, field.snode.ptr.offset)) or (0,) * len(field.shape)
+        order = self.axis_order(field)
+        return offset if order is None else tuple(offset[order.index(axis)] for axis in range(len(offset)))
+
+    def axis_order(self, array: Any) -> tuple[int, ...] | None:
+        """Which of an array's axes each axis in memory is, where it was declared with an order of its own."""
+        name = self.layout.axis_order
+        return None if name is None else getattr(array, name, None)
 
     def dense_offsets(self, field: Any) -> list[int] | None:
         """Where each member of a field lies within a cell, in bytes from the first; None where cells do not hold
@@ -288,7 +295,7 @@ class ArrayRuntime(RuntimeModules):
             sizes = tuple((axis, int(node.get_shape_along_axis(number))) for number, axis in enumerate(axes))
             steps.append((int(node.cell_size_bytes), sizes))
             node = node.parent
-        return Way(root=int(node.id), offset=offset, steps=tuple(steps))
+        return Way(root=int(node.id), offset=offset, steps=tuple(steps), order=self.axis_order(field))
 
     def max_dimensions(self) -> int:
         """The most axes of a field or ndarray, without the element's own."""

@@ -135,6 +135,8 @@ class KernelRuntime(ArrayRuntime):
             launches, *remembered = self.layout.launches
             for name in remembered:
                 getattr(getattr(kernel, launches), name).clear()
+        for name in self.layout.last_launch:
+            setattr(kernel, name, None)
 
     def make_back_end(self, kernel: Any, key: Any) -> None:
         """Makes what it can of an instance's machine code before its first launch."""
