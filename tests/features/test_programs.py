@@ -9,6 +9,7 @@ from features.rows import feature
 from printed import Printed
 from programs import program
 from tiremote.client import Session
+from tiremote.protocol.errors import CompileError
 
 ADVANCE = "\ndef advance(n):\n    for _ in range(n):\n        substep()\n"
 
@@ -145,3 +146,25 @@ def test_odop_solar(gpu: Session, arch: str) -> None:
     after = gpu[None].positions(solar)
     assert np.isfinite(after).all()
     assert (before != after).all()
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        pytest.param(path, path.partition("/")[2], marks=feature("programs", path.partition("/")[2], wrong=True))
+        for path in (
+            *("simulation/nbody", "simulation/game_of_life", "simulation/mpm88", "simulation/mpm99"),
+            *("simulation/stable_fluid", "autodiff/minimization", "simulation/odop_solar"),
+        )
+    ],
+)
+def test_a_program_that_is_broken_in_an_editor(gpu: Session, arch: str, path: str, name: str) -> None:
+    """The line is told in which it breaks, and the version that was loaded stays."""
+    text = program(path, arch, until="init()" if name == "mpm88" else None)
+    before = gpu.compile_and_load(text, name)
+    with pytest.raises(CompileError) as caught:
+        gpu.compile_and_load(f"{text}\ndef broken(:\n", name)
+    assert caught.value.line == len(text.splitlines()) + 2
+    (unit,) = gpu.describe().units
+    assert (unit.unit, unit.version) == (name, before.version)
+    assert {each.name for each in unit.definitions} == {each.name for each in before.definitions}
