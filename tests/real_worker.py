@@ -80,6 +80,12 @@ class RealWorker:
         self.process.send_signal(number)
 
 
+def engines_lost(gpu: Any) -> int:
+    """How many engines a client's session has lost; one that was replaced because it leaked is none."""
+    session = gpu.status().session
+    return int(session.generation - session.recycled)
+
+
 class RestartableWorker:
     """A worker on one port that keeps its sessions in ``directory``, and can be ended and started again."""
 

@@ -12,7 +12,7 @@ import pytest
 from features.rows import RUNTIMES, row_of
 from features.table import Outcome, save
 from printed import Printed
-from real_worker import RealWorker
+from real_worker import RealWorker, engines_lost
 from tiremote.client import Session, connect
 
 HERE = Path(__file__).parent
@@ -101,10 +101,10 @@ def one_session(runtime_worker: RealWorker, arch: str, printed: Printed) -> Iter
 def gpu(one_session: Session, printed: Printed) -> Iterator[Session]:
     """That session, emptied after each test; an engine that a test has cost fails it."""
     printed.clear()
-    generation = one_session.status().session.generation
+    lost = engines_lost(one_session)
     yield one_session
     one_session.cleanup_all()
-    assert one_session.status().session.generation == generation, "the engine was replaced"
+    assert engines_lost(one_session) == lost, "the engine was replaced"
 
 
 @pytest.fixture(scope="module")
