@@ -50,6 +50,8 @@ def rows(*names: str | Row) -> tuple[Row, ...]:
     return tuple(name if isinstance(name, Row) else Row(name) for name in names)
 
 
+_GONE = "the runtime has dropped them"
+_GRAPHICS = "only a graphics backend has them: on others a clear refusal"
 _NO_ARGPACKS = "argpacks are gone: pass a Python dataclass"
 
 GROUPS: Mapping[str, tuple[Row, ...]] = {
@@ -69,7 +71,12 @@ GROUPS: Mapping[str, tuple[Row, ...]] = {
         *("compile-time constants", "`ti.template()`"),
         lacking("`ti.template`", taichi="the annotation is ti.template()"),
     ),
-    "other": (),
+    "other": rows(
+        "sparse matrix builders",
+        lacking("textures and rw_textures", taichi=_GRAPHICS, gstaichi=_GONE, quadrants=_GONE),
+        lacking("`ti.graph`", gstaichi=_GONE, quadrants="`GraphBuilder` is gone: a kernel is made a graph as a whole"),
+        *("real functions", "`ti.pyfunc`"),
+    ),
     "returns": rows(
         *("signed integers", "unsigned integers", "reals", "bool", "vectors", "matrices", "structs", "nested structs"),
         *("`-> (a, b)`", "`-> tuple[a, b]`"),
@@ -101,7 +108,10 @@ GROUPS: Mapping[str, tuple[Row, ...]] = {
         "`ti.ad.grad_replaced`, `grad_for`, `no_grad`",
         "`clear_all_gradients`",
     ),
-    "fields": (),
+    "fields": rows(
+        *("dense", "pointer", "dynamic", "bitmasked", "quantised", "`FieldsBuilder`, `destroy`", "SOA and AOS"),
+        *("offsets", "matrix fields", "struct fields by member"),
+    ),
     "introspection": rows("kinds, parameters, returns, docstrings", "expected shapes", "captured globals", "AST dump"),
     "programs": rows("nbody", "game_of_life", "mpm88", "mpm99", "stable_fluid", "minimization", "odop_solar"),
 }

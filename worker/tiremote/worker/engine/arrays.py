@@ -11,7 +11,7 @@ import numpy as np
 import psutil
 
 from tiremote.protocol.dtypes import dtype_of, name_of
-from tiremote.protocol.errors import KernelArgumentError, OutOfMemory, Refused, UnsupportedType
+from tiremote.protocol.errors import KernelArgumentError, OutOfMemory, Refused, StaleHandle, UnsupportedType
 from tiremote.protocol.receipts import Summary
 from tiremote.protocol.results import MAX_SNODE_TREES
 from tiremote.worker.engine.casting import fitted
@@ -315,6 +315,8 @@ class Arrays:
     def _storage(self, value: Any, meta: ArrayMeta) -> Storage:
         if isinstance(value, np.ndarray):
             return HostStorage(value)
+        if self._runtime.is_field(value) and self._runtime.is_destroyed(value):
+            raise StaleHandle("the field's SNode tree was destroyed by the source's own code: declare it anew")
         if self._kernels is None:
             self._kernels = copy_kernels(self._runtime.ti)
         memory = self._memory(value, meta, self._kernels)

@@ -245,6 +245,8 @@ def _template(runtime: ArrayRuntime) -> Converter:
         if isinstance(value, np.ndarray) or runtime.is_ndarray(value):
             hint = "annotate the parameter with ti.types.ndarray() instead"
             raise Mismatch(described(value, runtime), hint)
+        if runtime.is_field(value) and runtime.is_destroyed(value):
+            raise Mismatch("a field whose SNode tree was destroyed", "declare it anew")
         if isinstance(value, (dict, set)):
             raise Mismatch(shown(value), "a template is a field, a number, a tuple or an object kept on the worker")
         return value

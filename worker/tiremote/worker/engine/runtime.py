@@ -16,7 +16,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiremote.protocol.errors import Refused
-from tiremote.worker.engine import compile_hooks, debug_duals, index_guard, return_hooks, source_hooks
+from tiremote.worker.engine import (
+    compile_hooks,
+    debug_duals,
+    graph_arguments,
+    index_guard,
+    return_hooks,
+    source_hooks,
+    texture_guard,
+)
 from tiremote.worker.engine.baked import BakedValues
 from tiremote.worker.engine.device import cpu_name, cuda_device_name
 from tiremote.worker.engine.half_declared import Snapshot, has_unplaced_fields, leave_kernel, take_snapshot
@@ -59,6 +67,8 @@ class TaichiRuntime(KernelRuntime):
         return_hooks.install(self)
         index_guard.install(self)
         debug_duals.install(self)
+        texture_guard.install(self)
+        graph_arguments.install(self)
         self.trees = SNodeTrees(self)
         self.split_root = RootSplitter(self)
         self.guard_init = InitGuard(self)
@@ -103,6 +113,10 @@ class TaichiRuntime(KernelRuntime):
         self.guard_init.install()
         self.trees.watch()
         self.free_what_is_dropped()
+
+    def is_destroyed(self, field: Any) -> bool:
+        """Whether the source's own code has destroyed the tree that a field was in: it can be neither read nor used."""
+        return not self.is_struct_field(field) and self.trees.is_destroyed(field)
 
     def is_started(self) -> bool:
         return getattr(self.state, self.layout.program) is not None

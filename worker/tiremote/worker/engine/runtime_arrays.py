@@ -43,6 +43,7 @@ class ArrayRuntime(RuntimeModules):
         def dtype_object(self, name: str) -> Any: ...
         def is_ndarray(self, value: object) -> bool: ...
         def is_field(self, value: object) -> bool: ...
+        def is_destroyed(self, field: Any) -> bool: ...
         def sync(self) -> None: ...
 
     def __init__(self, name: str) -> None:
@@ -201,7 +202,10 @@ class ArrayRuntime(RuntimeModules):
             element_shape = ()
         dtype = self.dtype_name(value.dtype)
         if dtype not in DTYPES:
-            raise UnsupportedType(f"an array of {dtype} does not travel; the wire carries {', '.join(DTYPES)}")
+            raise UnsupportedType(
+                f"a field of the quantised type {dtype} does not travel, and has no to_numpy() either: copy it into a "
+                f"field of one of {', '.join(DTYPES)} in a kernel"
+            )
         meta = ArrayMeta(
             dtype=dtype,
             shape=tuple(map(int, value.shape)),

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from tiremote.worker.engine.runtime import TaichiRuntime
 
 
+#: What a member of a field has whose tree is gone.
+_DESTROYED = "_tiremote_destroyed"
+
+
 @dataclass(slots=True)
 class _Tree:
     tree: Any
@@ -59,6 +63,7 @@ class SNodeTrees:
         self._watch_declarations(self._runtime.impl)
         self._watch_finalize(self._builder)
         self._watch_roots(self._builder)
+        self._watch_destroy(self._runtime.module("_snode.snode_tree").SNodeTree)
 
     def count(self) -> int:
         """How many exist now."""
@@ -83,6 +88,10 @@ class SNodeTrees:
         """Whether the tree that a member was placed in is there."""
         root = _root_id(member)
         return root is not None and any(each.root == root and not each.tree.destroyed for each in self._trees)
+
+    def is_destroyed(self, field: Any) -> bool:
+        """Whether the user's code has destroyed the tree that a field was in."""
+        return any(_DESTROYED in member.__dict__ for member in field.vars)
 
     def collect(self) -> int:
         """Destroys the trees whose fields are all dead; gives their number. Run the garbage collector first."""
@@ -173,6 +182,21 @@ class SNodeTrees:
             return [root for number, root in enumerate(find()) if number not in self._dead]
 
         builder._finalized_roots = staticmethod(_finalized_roots)
+
+    def _watch_destroy(self, tree: Any) -> None:
+        destroy = tree.destroy
+
+        @functools.wraps(destroy)
+        def destroyed(this: Any) -> None:
+            members = [member for each in self._trees if each.tree is this for member in each.members]
+            destroy(this)
+            # The nodes of a field may be gone with the next tree: it cannot be asked where it was.
+            for reference in members:
+                member = reference()
+                if member is not None:
+                    member.__dict__[_DESTROYED] = True
+
+        tree.destroy = destroyed
 
     def _make_room(self) -> None:
         if self.count() >= MAX_SNODE_TREES:
