@@ -87,6 +87,21 @@ def test_a_text_is_tried_against_what_is_loaded(sim: Session) -> None:
         sim.compare("sim", "drive", x, 2, before=1, before_source=SIM)
 
 
+def test_arrays_inside_of_an_argument_are_compared(gpu: Session) -> None:
+    """Each launch begins with what came, and they are named by parameter and path; the caller's are as they were."""
+    text = (
+        "P = ti.types.argpack(x=ti.types.ndarray(dtype=ti.f32, ndim=1), by=ti.f32)\n"
+        "@ti.kernel\ndef scale(p: P):\n    for i in range(p.x.shape[0]):\n        p.x[i] += p.by\n"
+    )
+    gpu.compile_and_load(text, "packs")
+    x = np.zeros(2, "f4")
+    after = text.replace("+= p.by", "+= p.by * 2")
+    told = gpu.compare("packs", "scale", {"x": x, "by": 3.0}, after_source=after, repeats=2)
+    differences = {each.name: each for each in told.differences}
+    assert (differences["argument p.x"].before, differences["argument p.x"].after) == (3.0, 6.0)
+    assert x.tolist() == [0, 0]
+
+
 def test_arrays_too_large_for_one_frame(sim: Session) -> None:
     """They are uploaded for the call, each launch begins with them as they came, and nothing of them stays."""
     size = sim.info.limits.buffer_bytes // 8 + 1

@@ -59,12 +59,17 @@ GROUPS: Mapping[str, tuple[Row, ...]] = {
     "ndarrays": rows(
         *("0-d to 8-d", "every dtype", "F-ordered", "strided", "empty", "read-only"),
         *("vector elements", "matrix elements", "`dtype=`", "`ndim=`", "`element_dim=`", "`ti.types.ndarray()`"),
-        *("`ti.ndarray`", "`Vector.ndarray`", "`Matrix.ndarray`", "torch CPU tensors"),
+        *("`ti.ndarray`", "`Vector.ndarray`", "`Matrix.ndarray`", "torch CPU tensors", "torch CPU tensors with grad"),
+        lacking("`Optional[ti.types.ndarray()]`", **dict.fromkeys(("taichi", "gstaichi"), "an array is always there")),
         lacking("elements in SOA", **dict.fromkeys(RUNTIMES, "elements of ndarrays are in AOS order only")),
     ),
     "compound": rows(
         *("vectors", "matrices", "structs", "nested structs", "`ti.dataclass`"),
         *(lacking(name, gstaichi=_NO_ARGPACKS, quadrants=_NO_ARGPACKS) for name in ("ArgPack", "ArgPack of arrays")),
+        *(
+            lacking(name, taichi="its kernels take argpacks")
+            for name in ("dataclasses of arrays", "nested dataclasses")
+        ),
     ),
     "templates": rows(
         *("numbers", "tuples", "vectors and matrices", "fields by handle", "struct fields by handle"),

@@ -20,6 +20,15 @@ class Tensor:
         """As torch's: the same memory, without its gradient."""
         return Tensor(self.memory, device=self.device.type)
 
+    def clone(self) -> Tensor:
+        """Other memory with the same numbers."""
+        return Tensor(self.memory.copy(), device=self.device.type)
+
+    def zero_(self) -> Tensor:
+        """Zeros in the same memory."""
+        self.memory[...] = 0
+        return self
+
     def numpy(self) -> np.ndarray:
         """The memory itself. Raises as torch does."""
         if self.requires_grad:

@@ -414,3 +414,159 @@ def test_argpacks_do_not_load_where_there_are_none(gpu: Session, name: str) -> N
     with pytest.raises(CompileError, match="argpack") as caught:
         gpu.compile_and_load(source, "packs")
     assert caught.value.frames[-1].line == 2
+
+
+# ---------------------------------------------------------------- Python dataclasses
+
+DATACLASSES = """
+import dataclasses
+
+@dataclasses.dataclass
+class State:
+    x: ti.types.ndarray(dtype=ti.f32, ndim=1)
+    y: ti.types.ndarray()
+    by: ti.f32 = 2.0
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    to: ti.types.ndarray()
+    of: ti.types.ndarray()
+
+@ti.func
+def move(s: State, i: ti.i32, n: ti.f32):
+    s.x[i] += s.by * n
+
+@ti.kernel
+def step(s: State, n: ti.f32):
+    for i in range(s.x.shape[0]):
+        move(s, i, n)
+        s.y[i] += 1
+
+@ti.kernel
+def add(p: Pair):
+    for i in range(p.to.shape[0]):
+        p.to[i] += p.of[i]
+
+def made():
+    return State(ti.ndarray(ti.f32, 2), ti.ndarray(ti.i32, 2))
+
+def x_of(state):
+    return state.x
+"""
+
+NESTED_DATACLASSES = """
+import dataclasses
+
+@dataclasses.dataclass
+class Inner:
+    y: ti.types.ndarray()
+    by: ti.i32
+
+@dataclasses.dataclass
+class Outer:
+    x: ti.types.ndarray(dtype=ti.f32, ndim=1)
+    inner: Inner
+    field: ti.template()
+
+@ti.kernel
+def step(o: Outer):
+    for i in range(o.x.shape[0]):
+        o.x[i] += 1
+        o.inner.y[i] += o.inner.by
+        o.field[i] += 5
+"""
+
+
+@dataclass
+class State:
+    """The dataclass of `DATACLASSES` as a laptop has it."""
+
+    x: Any
+    y: Any
+    by: float = 3.0
+
+
+@feature("compound", "dataclasses of arrays")
+def test_a_dataclass_comes_from_a_dict_or_an_instance(gpu: Session) -> None:
+    """With NumPy and remote arrays, whatever was written in them; defaults hold, and what was made there is taken."""
+    unit = gpu[gpu.compile_and_load(DATACLASSES).unit]
+    x, y = np.zeros((3, 2), np.float32)[:, 1], np.zeros(3, ">i4")
+    unit.step({"x": x, "y": y}, 2.0)
+    assert (x.tolist(), y.tolist()) == ([4, 4, 4], [1, 1, 1])
+    remote = gpu.array(np.zeros(3, np.float32))
+    unit.step(n=2.0, s=State(remote, y))
+    assert (remote.to_numpy().tolist(), y.tolist()) == ([6, 6, 6], [2, 2, 2])
+    unit.step((x, y, 0.5), 2.0)
+    assert x.tolist() == [5, 5, 5]
+    made = unit.made()
+    unit.step(made, 1.0)
+    assert unit.x_of(made).to_numpy().tolist() == [2, 2]
+    # Still taken when the class is another after a reload.
+    gpu.compile_and_load(DATACLASSES.replace("s.y[i] += 1", "s.y[i] += 2"), unit._unit)
+    unit.step(made, 1.0)
+    assert unit.x_of(made).to_numpy().tolist() == [4, 4]
+
+
+@feature("compound", "dataclasses of arrays")
+def test_frozen_dataclasses_are_never_taken_for_one_another(gpu: Session) -> None:
+    """Each call is launched with its own arrays, also where a runtime remembers launches by addresses."""
+    unit = gpu[gpu.compile_and_load(DATACLASSES).unit]
+    arrays = [gpu.array(np.full(1, number, np.float64)) for number in range(4)]
+    expected = [0.0, 1.0, 2.0, 3.0]
+    for number in range(40):
+        to, of = number % 4, (number * 7 + 3) % 4
+        if to != of:
+            unit.add({"to": arrays[to], "of": arrays[of]})
+            expected[to] += expected[of]
+    assert [array.to_numpy()[0] for array in arrays] == expected
+
+
+@feature("compound", "dataclasses of arrays", wrong=True)
+def test_a_wrong_member_of_a_dataclass_is_refused(gpu: Session) -> None:
+    """By the parameter's name and the member's."""
+    unit = gpu[gpu.compile_and_load(DATACLASSES).unit]
+    good = np.zeros(3, np.float32)
+    for wrong in (np.zeros(3), np.zeros((3, 1), np.float32), [1.0], gpu.ti.field(gpu.ti.f32, 3), 1.0, None):
+        assert "at x" in refused(unit.step, {"x": wrong, "y": good}, 1.0, parameter="s")
+    assert "at by" in refused(unit.step, State(good, good, 1e39), 1.0, parameter="s")
+    assert "no y" in refused(unit.step, {"x": good}, 1.0, parameter="s")
+    assert "unknown z" in refused(unit.step, {"x": good, "y": good, "z": 1}, 1.0, parameter="s")
+    for wrong in (3, None, "state", good):
+        refused(unit.step, wrong, 1.0, parameter="s")
+
+
+@feature("compound", "nested dataclasses")
+def test_dataclasses_in_dataclasses(gpu: Session) -> None:
+    """With arrays, numbers and a field as a template inside."""
+    unit = gpu[gpu.compile_and_load(NESTED_DATACLASSES).unit]
+    x, y = np.zeros(3, np.float32), np.zeros(3)
+    field = gpu.ti.field(gpu.ti.f32, 3)
+    for by in (1, 3):
+        unit.step({"x": x, "inner": {"y": y, "by": by}, "field": field})
+    assert (x.tolist(), y.tolist(), field.to_numpy().tolist()) == ([2] * 3, [4] * 3, [10] * 3)
+
+
+@feature("compound", "nested dataclasses", wrong=True)
+def test_a_wrong_member_of_a_nested_dataclass_is_refused(gpu: Session) -> None:
+    """With the whole path."""
+    unit = gpu[gpu.compile_and_load(NESTED_DATACLASSES).unit]
+    x = np.zeros(3, np.float32)
+    field = gpu.ti.field(gpu.ti.f32, 3)
+    inner: Any
+    for path, inner in {"inner.by": {"y": x, "by": 1.5}, "inner.y": {"y": 1, "by": 1}, "inner": 3}.items():
+        assert f"at {path}" in refused(unit.step, {"x": x, "inner": inner, "field": field}, parameter="o")
+    assert "at field" in refused(unit.step, {"x": x, "inner": {"y": x, "by": 1}, "field": {}}, parameter="o")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=feature("compound", name, lacking=True))
+        for name in ("dataclasses of arrays", "nested dataclasses")
+    ],
+)
+def test_dataclasses_do_not_load_where_kernels_do_not_take_them(gpu: Session, name: str) -> None:
+    """The decorator's line, and which parameter it is."""
+    source = DATACLASSES if name == "dataclasses of arrays" else NESTED_DATACLASSES
+    with pytest.raises(CompileError, match=r"Invalid type annotation \(argument 0\)"):
+        gpu.compile_and_load(source, "dataclasses")

@@ -444,6 +444,48 @@ def test_an_annotation_without_anything_takes_arrays_alone(gpu: Session) -> None
     assert "ti.template()" in refused(unit.add_one, gpu.ti.field(gpu.ti.i32, 2), parameter="x")
 
 
+OPTIONAL = """
+import typing
+
+@ti.kernel
+def add(x: ti.types.ndarray(), y: typing.Optional[ti.types.ndarray(dtype=ti.f32)]):
+    for i in x:
+        if ti.static(y is not None):
+            x[i] += y[i]
+        else:
+            x[i] += 1
+"""
+
+
+@feature("ndarrays", "`Optional[ti.types.ndarray()]`")
+def test_an_optional_array_may_be_none(gpu: Session) -> None:
+    """Each way is an instance of its own."""
+    unit = gpu[gpu.compile_and_load(OPTIONAL).unit]
+    x = np.zeros(3, np.float32)
+    unit.add(x, None)
+    unit.add(x, np.full(3, 5, np.float32))
+    unit.add(x, y=None)
+    assert x.tolist() == [7, 7, 7]
+
+
+@feature("ndarrays", "`Optional[ti.types.ndarray()]`", wrong=True)
+def test_an_optional_array_is_checked_where_it_is_one(gpu: Session) -> None:
+    """Another dtype, or something else than an array; and it may not be left out."""
+    unit = gpu[gpu.compile_and_load(OPTIONAL).unit]
+    x = np.zeros(3, np.float32)
+    for wrong in (np.zeros(3), 0, [1.0]):
+        assert "ndarray(f32) or None" in refused(unit.add, x, wrong, parameter="y")
+    refused(unit.add, x, parameter="y")
+    refused(unit.add, None, None, parameter="x")
+
+
+@feature("ndarrays", "`Optional[ti.types.ndarray()]`", lacking=True)
+def test_an_optional_array_does_not_load(gpu: Session) -> None:
+    """Where arrays are always there, the annotation is refused with its number."""
+    with pytest.raises(CompileError, match=r"Invalid type annotation \(argument 1\)"):
+        gpu.compile_and_load(OPTIONAL, "optional")
+
+
 # ---------------------------------------------------------------- remote arrays, tensors
 
 
@@ -497,3 +539,59 @@ def test_a_tensor_elsewhere_or_of_an_odd_dtype_is_refused(gpu: Session) -> None:
     with pytest.raises(UnsupportedType, match="BFloat16"):
         unit.f32s(Tensor(np.zeros(2, np.float16)))
     refused(unit.f32s, Tensor(np.zeros(2)), parameter="x")
+
+
+SQUARES = """
+@ti.kernel
+def squares(x: ti.types.ndarray(), y: ti.types.ndarray()):
+    for i in range(x.shape[0]):
+        y[i] = x[i] * x[i]
+
+@ti.kernel
+def lengths(v: ti.types.ndarray(dtype=tm.vec2, needs_grad=True), y: ti.types.ndarray(needs_grad=True)):
+    for i in range(v.shape[0]):
+        y[i] = v[i].dot(v[i])
+"""
+
+
+@feature("ndarrays", "torch CPU tensors with grad")
+def test_the_gradient_of_a_tensor_is_accumulated_in_it(gpu: Session) -> None:
+    """`kernel.grad` reads and writes ``tensor.grad``, which is zeros where there was none; of vectors too."""
+    unit = gpu[gpu.compile_and_load(SQUARES).unit]
+    x = Tensor(np.arange(3, dtype=np.float32), requires_grad=True)
+    y = Tensor(np.zeros((3, 2), np.float32)[:, 0], requires_grad=True)
+    unit.squares(x, y)
+    assert y.memory.tolist() == [0, 1, 4]
+    assert x.grad is not None
+    assert y.grad is not None
+    y.grad.memory[...] = [1, 1, 2]
+    for times in (1, 2):
+        unit.squares.grad(x, y=y)
+        assert x.grad.memory.tolist() == [0, 2 * times, 8 * times]
+        y.grad.memory[...] = [1, 1, 2]
+    v = Tensor(np.array([[3, 4], [1, 0]], np.float32), requires_grad=True)
+    lengths = Tensor(np.zeros(2, np.float32), requires_grad=True)
+    unit.lengths(v, lengths)
+    assert lengths.memory.tolist() == [25, 1]
+    assert lengths.grad is not None
+    assert v.grad is not None
+    lengths.grad.memory[...] = 1
+    unit.lengths.grad.submit(v, lengths).result()
+    assert v.grad.memory.tolist() == [[6, 8], [2, 0]]
+
+
+@feature("ndarrays", "torch CPU tensors with grad", wrong=True)
+def test_a_gradient_that_is_needed_must_be_there(gpu: Session) -> None:
+    """Not with NumPy arrays, nor with tensors and remote arrays without one; the rest is checked as ever."""
+    unit = gpu[gpu.compile_and_load(SQUARES).unit]
+    y = Tensor(np.zeros(2, np.float32), requires_grad=True)
+    for wrong in (
+        np.zeros((2, 2), np.float32),
+        Tensor(np.zeros((2, 2), np.float32)),
+        gpu.ti.Vector.ndarray(2, "f32", 2),
+    ):
+        assert "needs_grad=True" in refused(unit.lengths, wrong, y, parameter="v")
+    for memory in (np.zeros((2, 3), np.float32), np.zeros((2, 2))):
+        refused(unit.lengths, Tensor(memory, requires_grad=True), y, parameter="v")
+    with pytest.raises(UnsupportedType, match="cuda"):
+        unit.lengths(Tensor(np.zeros((2, 2), np.float32), requires_grad=True, device="cuda"), y)

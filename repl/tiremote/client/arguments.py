@@ -12,11 +12,13 @@ import numpy as np
 from tiremote.client.access import ACCESS
 from tiremote.client.exchange import Exchange
 from tiremote.client.remote import Remote
+from tiremote.client.tensors import TensorLoan, has_gradient, lend_tensor
 from tiremote.client.transfer import discard, fetch_into, held, send_from
 from tiremote.client.travelling import is_too_wide, travelling
 from tiremote.protocol.dtypes import name_of
 from tiremote.protocol.errors import KernelArgumentError
 from tiremote.protocol.messages import Alloc
+from tiremote.protocol.receipts import Parameter
 from tiremote.protocol.values import Access, Handle, Ref, WireArray, wire_array
 
 #: A position or a keyword, or the path to what is inside of an argument, such as ``0.mass`` or ``state.x``.
@@ -43,6 +45,7 @@ class PackedCall:
     kept: tuple[Any, ...] = ()
     _arrays: dict[Key, np.ndarray] = field(default_factory=dict)
     _loans: dict[Any, _Loan] = field(default_factory=dict)
+    _tensors: list[TensorLoan] = field(default_factory=list)
     #: How often each memory is passed.
     _memories: Counter[Any] = field(default_factory=Counter)
 
@@ -56,10 +59,12 @@ class PackedCall:
     @property
     def has_loans(self) -> bool:
         """Whether arrays wait on the worker, so that `return_loans` has something to wait for."""
-        return bool(self._loans)
+        return bool(self._loans or self._tensors)
 
     def return_loans(self) -> None:
         """Fetches what waited there back into the caller's arrays."""
+        for tensor in self._tensors:
+            tensor.bring_back()
         for loan in self._loans.values():
             array = loan.array
             if loan.access == "in" or not array.flags.writeable:
@@ -73,9 +78,11 @@ class PackedCall:
 
     def drop_loans(self) -> None:
         """Gives the worker's memory back, without waiting."""
-        if self._loans:
-            discard(self.exchange, *(loan.handle for loan in self._loans.values()))
+        if self.has_loans:
+            handles = [loan.handle for loan in self._loans.values()] + [loan.handle for loan in self._tensors]
+            discard(self.exchange, *handles)
             self._loans.clear()
+            self._tensors.clear()
 
 
 def pack_call(
@@ -83,12 +90,13 @@ def pack_call(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     *,
-    names: Sequence[str] = (),
+    parameters: Sequence[Parameter] = (),
     snapshot: bool = False,
 ) -> PackedCall:
     """Makes arguments ready; ``snapshot``: arrays are copied, because the caller goes on meanwhile.
 
-    ``names`` are a kernel's parameters, where the callee is known to be a kernel.
+    ``parameters`` are a kernel's, where the callee is known to be a kernel. To that a tensor that requires a gradient
+    goes as an ndarray with one.
 
     Arrays above the worker's limit for one buffer, and such as are passed twice, are uploaded first, which waits.
     Raises `UnsupportedType` and `KernelArgumentError`, naming the argument, before anything is sent.
@@ -96,15 +104,26 @@ def pack_call(
     given: dict[Key, Any] = dict(enumerate(args))
     given.update(kwargs)
     access: dict[Key, Access] = {key: ACCESS.get(type(value), "inout") for key, value in given.items()}
+    takes: dict[Key, str] = {number: each.takes for number, each in enumerate(parameters)}
+    takes.update({each.name: each.takes for each in parameters})
     values: dict[Key, Any] = {}
+    tensors: dict[Key, Any] = {}
     for key, value in given.items():
         whole = value.array if type(value) in ACCESS else value
-        if names and is_too_wide(whole):
+        if parameters and is_too_wide(whole):
+            names = [each.name for each in parameters]
             raise _too_wide(key if isinstance(key, str) else names[key] if key < len(names) else None)
+        if parameters and has_gradient(value):
+            tensors[key] = value
         values[key] = travelling(whole, f"argument {key!r}", exchange)
     call = PackedCall(exchange, kept=tuple(given.values()))
-    call._memories.update(_memory(array) for value in values.values() for array in _arrays_in(value) if array.size)
     try:
+        for key, tensor in tensors.items():
+            loan = lend_tensor(tensor, f"argument {key!r}", takes.get(key, ""), exchange)
+            if loan is not None:
+                call._tensors.append(loan)
+                values[key] = loan.handle
+        call._memories.update(_memory(array) for value in values.values() for array in _arrays_in(value) if array.size)
         for key, value in values.items():
             values[key] = _packed(value, key, access[key], call, snapshot)
     except BaseException:

@@ -11,6 +11,7 @@ import numpy as np
 from tiremote.client.access import ACCESS
 from tiremote.client.exchange import Exchange
 from tiremote.client.remote import Remote
+from tiremote.client.tensors import is_tensor, memory_of
 from tiremote.protocol.dtypes import name_of
 from tiremote.protocol.errors import KernelArgumentError, UnsupportedType
 from tiremote.protocol.values import Handle, Name, WireArray
@@ -24,7 +25,8 @@ def travelling(value: Any, name: str, exchange: Exchange) -> Any:
     An array is the caller's own, that of a tensor over its memory. ``name`` is the argument's, for errors.
     Raises `UnsupportedType`, and `KernelArgumentError` for what belongs to another session.
     """
-    value = _as_array(value, name)
+    if is_tensor(value):
+        value = memory_of(value, name)
     if isinstance(value, np.ndarray | np.generic):
         _check_dtype(value, name)
     elif isinstance(value, Remote):
@@ -55,19 +57,6 @@ def travelling(value: Any, name: str, exchange: Exchange) -> Any:
 def is_too_wide(value: Any) -> bool:
     """Whether it is an integer that no type of 64 bits holds."""
     return isinstance(value, int) and not -(2**63) <= value < 2**64
-
-
-def _as_array(value: Any, name: str) -> Any:
-    """A tensor of torch as the NumPy array over its memory; anything else as it is."""
-    if type(value).__module__.partition(".")[0] != "torch" or not hasattr(value, "detach"):
-        return value
-    if value.device.type != "cpu":
-        raise UnsupportedType(f"{name} is a tensor on {value.device}: pass .cpu() of it")
-    try:
-        array: np.ndarray = value.detach().numpy()
-    except (TypeError, RuntimeError) as error:
-        raise UnsupportedType(f"{name} is a tensor that NumPy does not take: {error}") from None
-    return array
 
 
 def _check_dtype(value: np.ndarray | np.generic, name: str) -> None:

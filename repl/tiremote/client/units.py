@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tiremote.client.arguments import PackedCall, pack_call
@@ -16,7 +16,7 @@ from tiremote.client.transfer import fetch_copy, local_array
 from tiremote.protocol.attributes import AttributeResult, GetAttribute, SetAttribute
 from tiremote.protocol.errors import PayloadTooLarge, UnknownName
 from tiremote.protocol.messages import Fetch, Run
-from tiremote.protocol.receipts import Definition
+from tiremote.protocol.receipts import Definition, Parameter
 from tiremote.protocol.results import FetchResult, RunResult
 from tiremote.protocol.values import Handle, Name, Ref, WireArray
 
@@ -128,7 +128,7 @@ class RemoteKernel(Remote):
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Runs it and waits; returns plain values, NumPy arrays and remote things."""
-        call = pack_call(self._exchange, args, kwargs, names=self._names)
+        call = pack_call(self._exchange, args, kwargs, parameters=self._parameters)
         with self._exchange.releases.receiving():
             try:
                 result = self._exchange.call(self._request(call), RunResult)
@@ -143,7 +143,7 @@ class RemoteKernel(Remote):
 
         ``asyncio.wrap_future`` makes the future one to await.
         """
-        call = pack_call(self._exchange, args, kwargs, names=self._names, snapshot=True)
+        call = pack_call(self._exchange, args, kwargs, parameters=self._parameters, snapshot=True)
 
         def finish(result: RunResult) -> Any:
             call.write_back(result.written)
@@ -166,12 +166,14 @@ class RemoteKernel(Remote):
     @property
     def grad(self) -> RemoteKernel:
         """The kernel's gradient, called with the same arguments."""
-        target, method = self._target, self._method
+        target, method, definition = self._target, self._method, self._definition
         if isinstance(target, Name):
             target = Name(unit=target.unit, name=f"{target.name}.grad")
         else:
             method = f"{method}.grad"
-        return RemoteKernel(self._exchange, target, method=method, limits=self._limits, owner=self._owner)
+        if definition is not None:
+            definition = replace(definition, name=f"{definition.name}.grad")
+        return RemoteKernel(self._exchange, target, definition, method=method, limits=self._limits, owner=self._owner)
 
     def with_options(self, *, deadline: float | None = None, compile_deadline: float | None = None) -> RemoteKernel:
         """The same, with limits in seconds on how long each run may take: `DeadlineExceeded` above them.
@@ -207,11 +209,9 @@ class RemoteKernel(Remote):
         return f"<remote {kind} {shown} of {'the newest unit' if unit is None else repr(unit)}>"
 
     @property
-    def _names(self) -> tuple[str, ...]:
+    def _parameters(self) -> tuple[Parameter, ...]:
         definition = self._definition
-        if definition is None or definition.kind != "kernel":
-            return ()
-        return tuple(parameter.name for parameter in definition.parameters)
+        return definition.parameters if definition is not None and definition.kind == "kernel" else ()
 
     def _request(self, call: PackedCall) -> Run:
         return Run(

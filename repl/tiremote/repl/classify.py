@@ -91,7 +91,16 @@ class Classifier:
         if any(isinstance(base, ast.Name) and self._on_worker(base.id) for base in node.bases):
             return True
         methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
-        return any(self._is_decorated(method) for method in methods)
+        return any(self._is_decorated(method) for method in methods) or self._has_worker_members(node)
+
+    def _has_worker_members(self, node: ast.ClassDef) -> bool:
+        """Whether it has a member of a type of Taichi's, as a dataclass of arrays has, or of another such class."""
+        annotations = [each.annotation for each in node.body if isinstance(each, ast.AnnAssign)]
+        parts = [part for each in annotations for part in ast.walk(each) if isinstance(part, ast.Name | ast.Attribute)]
+        return any(
+            self._taichi_path(part) is not None or (isinstance(part, ast.Name) and self._on_worker(part.id))
+            for part in parts
+        )
 
     def _is_worker_call(self, call: ast.Call) -> bool:
         path = self._taichi_path(call.func)

@@ -168,21 +168,17 @@ def _lent(
             return lending.to_kernel(value, key, parameter, function)
         if type(value) is np.ndarray:
             return lending.kept_to_kernel(value, key, parameter, function)
-    if isinstance(kind, PackType) and type(value) is dict:
+    if isinstance(kind, PackType) and type(value) in (dict, list, tuple):
         members = dict(kind.members)
-        return {
-            name: lending.to_read(each)
-            if name not in members
-            else _lent(
-                lending.resolve(each) if isinstance(each, Handle | Name) else each,
-                members[name],
-                inside(key, name),
-                f"{parameter}.{name}",
-                lending,
-                function,
-            )
-            for name, each in value.items()
-        }
+        given = value.items() if type(value) is dict else enumerate(value)
+        lent = {}
+        for number, (part, each) in enumerate(given):
+            # Without names they are in the order of the members.
+            name = part if type(value) is dict else list(members)[number] if number < len(members) else part
+            whole = lending.resolve(each) if isinstance(each, Handle | Name) else each
+            path = inside(key, part), f"{parameter}.{name}"
+            lent[part] = _lent(whole, members[name], *path, lending, function) if name in members else None
+        return lent if type(value) is dict else tuple(lent.values())
     return lending.to_read(value)
 
 

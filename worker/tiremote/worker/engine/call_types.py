@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tiremote.worker.engine.signature import ArrayType, MatrixType, ParameterType, ScalarType, StructType, TemplateType
+from tiremote.worker.engine.signature import (
+    ArrayType,
+    MatrixType,
+    PackType,
+    ParameterType,
+    ScalarType,
+    StructType,
+    TemplateType,
+)
 
 if TYPE_CHECKING:
     from tiremote.worker.engine.runtime import TaichiRuntime
@@ -40,8 +48,15 @@ class TemplateArgument:
     value: Any = None
 
 
-Argument = NdarrayArgument | NumpyArgument | TemplateArgument | None
-ARGUMENTS = (NdarrayArgument, NumpyArgument, TemplateArgument)
+@dataclass(frozen=True, slots=True)
+class PackArgument:
+    """An argpack or a dataclass, by its members."""
+
+    members: tuple[tuple[str, Argument], ...]
+
+
+Argument = NdarrayArgument | NumpyArgument | TemplateArgument | PackArgument | None
+ARGUMENTS = (NdarrayArgument, NumpyArgument, TemplateArgument, PackArgument)
 
 
 class Undetermined(Exception):
@@ -60,6 +75,10 @@ def remember(value: Any, kind: ParameterType, runtime: TaichiRuntime) -> Argumen
             ones = (1,) * (value.ndim - element)
             return NumpyArgument(value.dtype.str, ones + value.shape[value.ndim - element :])
         return None
+    if isinstance(kind, PackType):
+        members = runtime.pack_values(value) or {}
+        known = tuple((name, remember(members[name], each, runtime)) for name, each in kind.members if name in members)
+        return PackArgument(known)
     if isinstance(kind, TemplateType):
         if isinstance(value, (bool, int, float, str, type(None))):
             return TemplateArgument(None, value)
@@ -96,6 +115,11 @@ class StandIns:
                     raise Undetermined
                 sizes = tuple(size for size in shape if size is not None)
                 return self._ndarray(NdarrayArgument(dtype, ndim, sizes, bool(kind.needs_grad)))
+            case PackType(), PackArgument(members):
+                known = dict(members)
+                if known.keys() != dict(kind.members).keys():
+                    raise Undetermined
+                return kind.annotation(**{name: self._member(each, known[name]) for name, each in kind.members})
             case TemplateType(), TemplateArgument(None, value):
                 return value
             case TemplateType(), TemplateArgument(reference, _) if reference is not None:
@@ -103,6 +127,10 @@ class StandIns:
                 if value is not None:
                     return value
         raise Undetermined
+
+    def _member(self, kind: ParameterType, argument: Argument) -> Any:
+        # A pack looks at what it is made of.
+        return kind.annotation(0) if isinstance(kind, MatrixType | StructType) else self.make(kind, argument)
 
     def _ndarray(self, argument: NdarrayArgument) -> Any:
         if argument not in self._ndarrays:

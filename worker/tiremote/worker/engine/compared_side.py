@@ -207,5 +207,7 @@ class ComparedSide:
 
 
 def argument_name(key: int | str, names: Sequence[str]) -> str:
-    """What an argument is called: by its parameter, where that is known."""
-    return f"argument {names[key] if isinstance(key, int) and key < len(names) else key}"
+    """What an argument, or what is inside of one, is called: by its parameter, where that is known."""
+    place, dot, path = str(key).partition(".")
+    known = place.isdigit() and int(place) < len(names)
+    return f"argument {names[int(place)] if known else place}{dot}{path}"

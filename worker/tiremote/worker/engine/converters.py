@@ -109,6 +109,8 @@ def _array(kind: ArrayType, runtime: ArrayRuntime) -> Converter:
             if kind.needs_grad and not has_grad(value):
                 raise Mismatch(described(value, runtime), "make it with needs_grad=True")
             return value
+        if value is None and kind.optional:
+            return None
         if runtime.is_field(value):
             hint = "pass an ndarray, or annotate the parameter with ti.template()"
             raise Mismatch(described(value, runtime), hint)
@@ -180,28 +182,33 @@ def _struct(kind: StructType, runtime: ArrayRuntime) -> Converter:
     def take(value: Any) -> Any:
         inside = runtime.struct_values(value)
         # By position: a member may be called ``self``.
-        return kind.annotation(*take_members(value if inside is None else inside, value))
+        return kind.annotation(*take_members(value if inside is None else inside, value).values())
 
     return take
 
 
 def _pack(kind: PackType, runtime: ArrayRuntime) -> Converter:
-    take_members = _members({name: converter(each, runtime) for name, each in kind.members}, "members")
+    members = {name: converter(each, runtime) for name, each in kind.members}
+    take_members = _members(members, f"{_article(kind.what)} {kind.what}", kind.optional)
 
     def take(value: Any) -> Any:
         inside = runtime.pack_values(value)
-        taken = take_members(value if inside is None else inside, value)
-        return runtime.make_pack(kind.annotation, dict(zip(names, taken, strict=True)))
+        return kind.annotation(**take_members(value if inside is None else inside, value))
 
-    names = [name for name, _ in kind.members]
     return take
 
 
-def _members(members: Mapping[str, Converter], what: str) -> Callable[[Any, Any], list[Any]]:
-    """Takes a map with exactly these members, or as many values in their order; gives the converted values."""
+def _article(noun: str) -> str:
+    return "an" if noun[0] in "aeiou" else "a"
+
+
+def _members(
+    members: Mapping[str, Converter], what: str, optional: frozenset[str] = frozenset()
+) -> Callable[[Any, Any], dict[str, Any]]:
+    """Takes a map with these members, or as many values in their order; gives the converted values."""
     names = ", ".join(members)
 
-    def take(given: Any, whole: Any) -> list[Any]:
+    def take(given: Any, whole: Any) -> dict[str, Any]:
         if isinstance(given, Sequence) and not isinstance(given, (str, bytes)):
             if len(given) != len(members):
                 raise Mismatch(f"{shown(given)} with {len(given)} values", f"its members are {names}")
@@ -209,16 +216,18 @@ def _members(members: Mapping[str, Converter], what: str) -> Callable[[Any, Any]
         if not isinstance(given, Mapping):
             raise Mismatch(shown(whole), f"pass a dict with the members {names}")
         if given.keys() != members.keys():
-            missing = ", ".join(name for name in members if name not in given)
+            missing = ", ".join(name for name in members if name not in given and name not in optional)
             extra = ", ".join(str(name) for name in given if name not in members)
             wrong = [f"no {missing}"] * bool(missing) + [f"an unknown {extra}"] * bool(extra)
-            raise Mismatch(f"{what} with {' and '.join(wrong)}", f"its members are {names}")
-        taken = []
+            if wrong:
+                raise Mismatch(f"{what} with {' and '.join(wrong)}", f"its members are {names}")
+        taken = {}
         for name, take_member in members.items():
-            try:
-                taken.append(take_member(given[name]))
-            except Mismatch as error:
-                raise error.within(f".{name}") from None
+            if name in given:
+                try:
+                    taken[name] = take_member(given[name])
+                except Mismatch as error:
+                    raise error.within(f".{name}") from None
         return taken
 
     return take
@@ -256,7 +265,7 @@ def _template(runtime: ArrayRuntime) -> Converter:
 
 def _opaque(kind: OpaqueType) -> Converter:
     def take(value: Any) -> Any:
-        if isinstance(value, kind.cls):
+        if isinstance(value, kind.cls) and not isinstance(value, np.ndarray):
             return value
         raise Mismatch(shown(value), f"make the {kind.what} in source on the worker, and pass what it returns")
 

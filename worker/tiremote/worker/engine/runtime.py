@@ -21,6 +21,7 @@ from tiremote.worker.engine import (
     debug_duals,
     graph_arguments,
     index_guard,
+    launch_memory,
     return_hooks,
     source_hooks,
     texture_guard,
@@ -64,6 +65,7 @@ class TaichiRuntime(KernelRuntime):
         super().__init__(name)
         self.compile_clock = compile_hooks.install(self)
         source_hooks.install(self)
+        launch_memory.install(self)
         return_hooks.install(self)
         index_guard.install(self)
         debug_duals.install(self)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import typing
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +81,10 @@ class ArrayRuntime(RuntimeModules):
 
     def parameter_types(self, kernel: Any) -> tuple[tuple[str, ParameterType], ...]:
         """Name and type of every parameter of a ``Kernel`` object, ``self`` included."""
-        return tuple((each.name, self.parameter_type(each.annotation)) for each in self.parameters(kernel))
+        return tuple(
+            (each.name, _or_none(self.parameter_type(each.annotation), getattr(each, "optional", False)))
+            for each in self.parameters(kernel)
+        )
 
     def called_with(self, kernel: Any) -> tuple[tuple[str, ParameterType], ...]:
         """Name and type of what a caller gives to a decorated kernel, or to one got from an object."""
@@ -108,6 +112,8 @@ class ArrayRuntime(RuntimeModules):
             )
             members = tuple((name, self.parameter_type(each)) for name, each in annotation.members.items())
             return PackType(what="argpack", members=members, annotation=annotation)
+        if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
+            return self._dataclass_type(annotation)
         template = self.ti.types.annotations.template
         if isinstance(annotation, template) or annotation is template:
             return TemplateType()
@@ -117,7 +123,26 @@ class ArrayRuntime(RuntimeModules):
         ):
             if type(annotation).__name__ in kinds:
                 return OpaqueType(what=what, cls=self._opaque_class(what, module))
-        return ScalarType(dtype=self.dtype_name(annotation))
+        if typing.get_origin(annotation) is typing.Final:
+            # A member of a dataclass that is compiled in.
+            return TemplateType()
+        try:
+            return ScalarType(dtype=self.dtype_name(annotation))
+        except ValueError:
+            # Something that only this runtime has: whatever is kept here may be that.
+            return OpaqueType(what=getattr(annotation, "__name__", str(annotation)), cls=object)
+
+    def _dataclass_type(self, annotation: type[Any]) -> PackType:
+        taken = [each for each in dataclasses.fields(annotation) if each.init]
+        missing = dataclasses.MISSING
+        return PackType(
+            what="dataclass",
+            members=tuple((each.name, self.parameter_type(each.type)) for each in taken),
+            optional=frozenset(
+                each.name for each in taken if (each.default, each.default_factory) != (missing, missing)
+            ),
+            annotation=annotation,
+        )
 
     def _opaque_class(self, what: str, module: str) -> type:
         if what == "sparse matrix builder":
@@ -172,10 +197,6 @@ class ArrayRuntime(RuntimeModules):
         if dataclasses.is_dataclass(type(value)):
             return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
         return None
-
-    def make_pack(self, kind: Any, members: dict[str, Any]) -> Any:
-        """An argpack or a Python dataclass of this type."""
-        return kind(**members)
 
     def is_struct_field(self, value: object) -> bool:
         return issubclass(type(value), self.lang("struct").StructField)
@@ -361,3 +382,7 @@ class ArrayRuntime(RuntimeModules):
             if not hasattr(extract, "__wrapped__"):
                 ours = told_apart(extract, fields)
                 setattr(place, function, staticmethod(ours) if classes else ours)
+
+
+def _or_none(kind: ParameterType, optional: bool) -> ParameterType:
+    return dataclasses.replace(kind, optional=True) if optional and isinstance(kind, ArrayType) else kind

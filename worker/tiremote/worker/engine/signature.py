@@ -27,6 +27,8 @@ class ArrayType:
     ndim: int | None = None
     element_shape: tuple[int | None, ...] | None = None
     needs_grad: bool | None = None
+    #: It may be None, where a runtime has that.
+    optional: bool = False
 
     def __str__(self) -> str:
         inside = []
@@ -38,7 +40,7 @@ class ArrayType:
             inside.append(f"ndim={self.ndim}")
         if self.needs_grad:
             inside.append("needs_grad=True")
-        return f"ndarray({', '.join(inside)})" if inside else "ndarray"
+        return (f"ndarray({', '.join(inside)})" if inside else "ndarray") + (" or None" if self.optional else "")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,11 +70,12 @@ class StructType:
 class PackType:
     """Values and arrays under one name, an ``argpack`` or a Python ``dataclass``: its members in order.
 
-    ``annotation`` is the type itself, which builds an instance.
+    ``optional`` are those that have a default. ``annotation`` is the type itself, which builds an instance.
     """
 
     what: str
     members: tuple[tuple[str, ParameterType], ...]
+    optional: frozenset[str] = frozenset()
     annotation: Any = field(compare=False, repr=False)
 
     def __str__(self) -> str:
