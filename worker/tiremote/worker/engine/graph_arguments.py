@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from tiremote.protocol.errors import KernelArgumentError
@@ -18,7 +17,7 @@ def install(runtime: TaichiRuntime) -> None:
     """Has graphs know their arguments, where the runtime has graphs that are built."""
     if not hasattr(getattr(runtime.ti, "graph", None), "GraphBuilder"):
         return
-    module = importlib.import_module(f"{runtime.name}.graph._graph")
+    module = runtime.module("graph._graph")
     builder, graph = module.GraphBuilder, module.Graph
     compile_, run = builder.compile, graph.run
     dispatches = [(cls, cls.dispatch) for cls in (builder, module.Sequential)]
