@@ -50,6 +50,7 @@ def rows(*names: str | Row) -> tuple[Row, ...]:
     return tuple(name if isinstance(name, Row) else Row(name) for name in names)
 
 
+_NO_LOOPS = "only in a session that is opened with `ad_stack_experimental_enabled`"
 _GONE = "the runtime has dropped them"
 _GRAPHICS = "only a graphics backend has them: on others a clear refusal"
 _NO_ARGPACKS = "argpacks are gone: pass a Python dataclass"
@@ -104,6 +105,7 @@ GROUPS: Mapping[str, tuple[Row, ...]] = {
         "`kernel.grad`",
         "`needs_grad` fields",
         "`needs_grad` ndarrays",
+        lacking("inner loops", gstaichi=_NO_LOOPS, quadrants=_NO_LOOPS),
         "`ti.ad.Tape` from the client",
         "`ti.ad.Tape` in source",
         "`validation`",
