@@ -16,6 +16,7 @@ import numpy as np
 import psutil
 import zmq
 
+from tested_runtime import RUNTIME
 from tiremote.protocol.codec import decode_reply, encode, error_of
 from tiremote.protocol.messages import (
     Alloc,
@@ -47,7 +48,19 @@ class RealWorker:
         self, *options: str, arch: str = "cpu", address: str = "tcp://127.0.0.1:0", log: TextIO | None = None
     ) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tiremote.worker", "--bind", address, "--arch", arch, "--until-eof", *options],
+            [
+                sys.executable,
+                "-m",
+                "tiremote.worker",
+                "--bind",
+                address,
+                "--arch",
+                arch,
+                "--runtime",
+                RUNTIME,
+                "--until-eof",
+                *options,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log or subprocess.PIPE,

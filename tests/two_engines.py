@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from tested_runtime import RUNTIME
 from tiremote.protocol.codec import encode
 from tiremote.protocol.error_wire import error_from_wire
 from tiremote.protocol.messages import Alloc, Cleanup, Compile, Fetch, Put, Request, Run
@@ -21,9 +22,6 @@ from tiremote.protocol.results import Limits
 from tiremote.protocol.values import Handle, Name, wire_array
 from tiremote.worker.link import Done, Exit, Message, Move, Open, Prepare, Ready, Work, make_link
 from tiremote.worker.page import Page
-
-#: Of the engines, as of the tests in one process.
-RUNTIME = os.environ.get("TIREMOTE_TEST_RUNTIME") or "taichi"
 
 _ANY_SIZE = Limits(header_bytes=1 << 31)
 

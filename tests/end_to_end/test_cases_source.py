@@ -481,7 +481,7 @@ def test_case_8_ti_init_that_agrees_does_nothing(gpu: Session, unharmed: Check, 
         ("ti.init(debug=True)", "debug=True"),
         ("ti.init(random_seed=1234)", "random_seed=1234"),
         ("ti.init(fast_math=False)", "fast_math=False"),
-        ("ti.init(arch=ti.opengl)", "arch='opengl'"),
+        ("ti.init(arch=ti.amdgpu)", "arch='amdgpu'"),
     ],
 )
 def test_case_8_ti_init_that_differs_is_refused_with_advice(

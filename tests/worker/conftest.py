@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 
 import pytest
 
+from tested_runtime import RUNTIME
 from tiremote.worker.engine.runtime import TaichiRuntime
 
 
@@ -14,6 +14,6 @@ from tiremote.worker.engine.runtime import TaichiRuntime
 def runtime(arch: str) -> TaichiRuntime:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what Taichi's own import calls is deprecated
-        made = TaichiRuntime(os.environ.get("TIREMOTE_TEST_RUNTIME") or "taichi")
+        made = TaichiRuntime(RUNTIME)
     made.init({"arch": arch})
     return made

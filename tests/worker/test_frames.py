@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tested_runtime import RUNTIME
 from tiremote.protocol.errors import (
     CompileError,
     KernelArgumentError,
@@ -166,12 +167,12 @@ def test_debug_text_of_the_device() -> None:
 
 def test_a_debug_session_tells_the_place() -> None:
     """Of an index out of bounds in a func, and of a failed assert with numbers in its message."""
-    out = in_fresh_process("""
-        import os
+    out = in_fresh_process(
+        """
         from tiremote.worker.engine.frames import run_error
         from tiremote.worker.engine.loader import KernelLoader
         from tiremote.worker.engine.runtime import TaichiRuntime
-        runtime = TaichiRuntime(os.environ.get("TIREMOTE_TEST_RUNTIME") or "taichi")
+        runtime = TaichiRuntime(RUNTIME)
         runtime.init({"arch": "cpu", "debug": True})
         loader = KernelLoader(runtime)
         loader.compile_and_load('''x = ti.field(ti.f32, 4)
@@ -191,7 +192,8 @@ def test_a_debug_session_tells_the_place() -> None:
             except Exception as error:
                 told = run_error(error, runtime)
                 print(type(told).__name__, told.type, told.message, [(f.function, f.line) for f in told.frames])
-    """).splitlines()
+    """.replace("RUNTIME", repr(RUNTIME))
+    ).splitlines()
     assert out[0].startswith("KernelRuntimeError AssertionError index (9) is out of bounds: the shape is (4)")
     assert out[0].endswith("[('w', 4)]")
     assert out[1] == "KernelRuntimeError AssertionError bad 9 [('wrong', 10)]"

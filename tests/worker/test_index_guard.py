@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tested_runtime import RUNTIME
 from tiremote.worker.out_of_bounds import OutOfBounds, message, read
 
 FAR = 100_000_000
@@ -214,13 +215,13 @@ ELSEWHERE = {
 }
 
 SCRIPT = """
-import json, os, sys
+import json, sys
 import numpy as np
 from tiremote.worker.engine.frames import run_error
 from tiremote.worker.engine.loader import KernelLoader
 from tiremote.worker.engine.runtime import TaichiRuntime
-source, calls, arch, debug = json.load(sys.stdin)
-runtime = TaichiRuntime(os.environ.get("TIREMOTE_TEST_RUNTIME") or "taichi")
+name, source, calls, arch, debug = json.load(sys.stdin)
+runtime = TaichiRuntime(name)
 runtime.init({"arch": arch, "debug": debug})
 loader = KernelLoader(runtime)
 loader.compile_and_load(source)
@@ -244,7 +245,7 @@ def outcomes(calls: list[str], arch: str, *, debug: bool) -> dict[str, Any]:
     """What calls come to in a process of their own: how, the value or the message, what is underlined."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT],
-        input=json.dumps([SOURCE, calls, arch, debug]),
+        input=json.dumps([RUNTIME, SOURCE, calls, arch, debug]),
         capture_output=True,
         text=True,
         timeout=100,

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tested_runtime import RUNTIME
 from tiremote.protocol.errors import StaleHandle
 from tiremote.protocol.messages import Cleanup, Fetch, Run
 from tiremote.protocol.values import Handle, Name
 from tiremote.worker.runtimes import RUNTIMES
-from two_engines import RUNTIME, TwoEngines
+from two_engines import TwoEngines
 
 from .unmovable import UNMOVABLE
 

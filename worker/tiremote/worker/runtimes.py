@@ -196,7 +196,7 @@ _FORKS_LACK: Final[Mapping[str, tuple[str, ...]]] = {
     "graphs of kernels": ("graph", "graph.Graph", "graph.GraphBuilder", "graph.Arg", "graph.ArgKind"),
     "modules compiled ahead of time": ("aot",),
     "images and videos": ("tools.imread", "tools.imresize", "tools.imshow", "tools.imwrite", "tools.VideoManager"),
-    "such a backend": ("opengl", "gles", "dx11", "dx12"),
+    "such backend": ("opengl", "gles", "dx11", "dx12"),
 }
 
 #: In the order in which they are named to people.
