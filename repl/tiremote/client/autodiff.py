@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Sequence
+from difflib import get_close_matches
 from types import TracebackType
 from typing import Any
 
@@ -86,7 +87,11 @@ class Autodiff:
     def __getattr__(self, name: str) -> Any:
         if name in _IN_SOURCE:
             raise AttributeError(f"gpu.ti.ad has no {name!r}: decorate functions in the source that is loaded")
-        raise AttributeError(f"gpu.ti.ad has no {name!r}: it has Tape, FwdMode and clear_all_gradients")
+        close = get_close_matches(name, ("Tape", "FwdMode", "clear_all_gradients"), n=1)
+        raise AttributeError(
+            f"gpu.ti.ad has no {name!r}{f'; did you mean {close[0]!r}?' if close else ':'} "
+            "it has Tape, FwdMode and clear_all_gradients"
+        )
 
 
 class RemoteTape:

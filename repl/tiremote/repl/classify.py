@@ -77,7 +77,8 @@ class Classifier:
     def _needs_the_worker(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         """A plain function that calls what only Taichi has, such as ``ti.ad.Tape``, drives kernels on the worker."""
         paths = [self._taichi_path(each.func) for each in ast.walk(function) if isinstance(each, ast.Call)]
-        return any(path is not None and not self._callable_here(path) for path in paths)
+        # Tapes are there on both sides: a loop on the worker is one request.
+        return any(path is not None and (path.startswith("ad.") or not self._callable_here(path)) for path in paths)
 
     def _is_decorated(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
         return any(
