@@ -86,6 +86,15 @@ def tape_on(what):
     with ti.ad.Tape(what):
         squares()
 
+def forward_then_tape():
+    with ti.ad.FwdMode(loss=y, param=x, seed=[1.0, 0.0, 0.0]):
+        each_squared()
+        squares()
+        squares()
+    with ti.ad.Tape(loss):
+        squares()
+    return x.grad.to_numpy()
+
 def forward_in_source(seed):
     with ti.ad.FwdMode(loss=y, param=x, seed=seed):
         each_squared()
@@ -334,6 +343,12 @@ def _alloc_of_an_ndarray_with_a_dual() -> object:
 def test_forward_mode_in_a_function_of_the_source(ad: Session) -> None:
     """A driver function computes duals as it would locally."""
     assert ad["ad"].forward_in_source([1.0, 0.0, 1.0]).tolist() == [2, 0, 6]
+
+
+@feature("autodiff", "forward mode in source")
+def test_a_kernel_that_was_called_twice_is_as_before(ad: Session) -> None:
+    """It can be recorded on a tape, where Taichi leaves it in forward mode."""
+    assert ad["ad"].forward_then_tape().tolist() == [2, 4, 6]
 
 
 @feature("autodiff", "forward mode in source", wrong=True)

@@ -24,6 +24,7 @@ from tiremote.worker.engine import (
     launch_memory,
     return_hooks,
     source_hooks,
+    tape_modes,
     texture_guard,
 )
 from tiremote.worker.engine.baked import BakedValues
@@ -69,6 +70,7 @@ class TaichiRuntime(KernelRuntime):
         return_hooks.install(self)
         index_guard.install(self)
         debug_duals.install(self)
+        tape_modes.install(self)
         texture_guard.install(self)
         graph_arguments.install(self)
         self.trees = SNodeTrees(self)
