@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tiremote.protocol.errors import CompileError
-from tiremote.worker.engine.frames import load_error
+from tiremote.worker.engine.frames import load_error, run_error
 from tiremote.worker.engine.runtime_imports import OtherRuntimeError, everything, meant_by
 from tiremote.worker.runtimes import RUNTIMES, RuntimeKind
 
@@ -59,7 +59,14 @@ def test_a_star_takes_every_public_name() -> None:
 
 def runtime(kind: RuntimeKind) -> Any:
     """As much of one as errors need."""
-    return SimpleNamespace(name=kind.name, kind=kind, layout=kind.layout, compile_errors=lambda: ())
+    return SimpleNamespace(
+        name=kind.name,
+        kind=kind,
+        layout=kind.layout,
+        compile_errors=lambda: (),
+        argument_errors=lambda: (),
+        assertion_errors=lambda: (),
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,9 +81,9 @@ def runtime(kind: RuntimeKind) -> Any:
 )
 def test_what_a_runtime_lacks_is_told(error: Exception, told: str) -> None:
     """In the words of what is missing, and not of a module of the worker's alone."""
-    message = load_error(error, runtime(RUNTIMES["gstaichi"])).message
-    assert message.endswith(f": gstaichi has no {told}")
-    assert "somewhere" not in message
+    for message in (each(error, runtime(RUNTIMES["gstaichi"])).message for each in (load_error, run_error)):
+        assert message.endswith(f": gstaichi has no {told}")
+        assert "somewhere" not in message
 
 
 @pytest.mark.parametrize("text", ["module 'gstaichi' has no attribute 'kernl'", "module 'mine' has no attribute 'GUI'"])

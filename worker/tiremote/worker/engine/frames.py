@@ -118,8 +118,7 @@ def load_error(error: BaseException, runtime: TaichiRuntime | None = None) -> Ti
     if isinstance(error, SystemExit):
         return CompileError("the source ends the program (SystemExit) while it is loaded", frames=told.frames)
     message = told.message if _is_compilation(error, runtime) else _named(error, told.message, runtime)
-    lacking = _lacking(message, runtime)
-    return CompileError(message if lacking is None else f"{message}: {lacking}", frames=told.frames)
+    return CompileError(_explained(message, runtime), frames=told.frames)
 
 
 def run_error(error: BaseException, runtime: TaichiRuntime | None = None) -> TiremoteError:
@@ -136,11 +135,11 @@ def run_error(error: BaseException, runtime: TaichiRuntime | None = None) -> Tir
     if _is_compilation(error, runtime):
         if _CALL.match(told.message) and not told.in_kernel:
             return KernelArgumentError(told.message, frames=told.frames)
-        return CompileError(told.message, frames=told.frames)
+        return CompileError(_explained(told.message, runtime), frames=told.frames)
     if runtime is not None and isinstance(error, runtime.argument_errors()):
         return KernelArgumentError(told.message, frames=told.frames)
     taichis_own = runtime is not None and isinstance(error, runtime.assertion_errors())
-    message = told.message if taichis_own else _named(error, told.message, runtime)
+    message = told.message if taichis_own else _explained(_named(error, told.message, runtime), runtime)
     kind = "AssertionError" if taichis_own else type(error).__name__.removeprefix(_prefix(runtime))
     if isinstance(error, SystemExit):
         message = f"SystemExit: the code asked to end the program with {error.code!r}; the session goes on"
@@ -237,6 +236,12 @@ def _traceback_frames(trace: TracebackType | None) -> list[SourceFrame]:
 
 def _is_compilation(error: BaseException, runtime: TaichiRuntime | None) -> bool:
     return runtime is not None and isinstance(error, runtime.compile_errors())
+
+
+def _explained(message: str, runtime: TaichiRuntime | None) -> str:
+    """With what is missing behind it, where that is why."""
+    lacking = _lacking(message, runtime)
+    return message if lacking is None else f"{message}: {lacking}"
 
 
 def _lacking(message: str, runtime: TaichiRuntime | None) -> str | None:
