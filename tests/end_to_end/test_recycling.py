@@ -156,6 +156,8 @@ def test_a_session_that_rests_is_moved(gpu: Session) -> None:
     gpu.compile_and_load(TEXT.replace("NUMBER", "3") + TELL, "sim")
     array = gpu.array(np.arange(50, dtype=np.float32), label="mine")
     gpu["sim"].go(array, 2)
+    gpu.compile_and_load("def order():\n    return hash('a text')\n", "words")
+    order = gpu["words"].order()
     before = leak(gpu)
     told = gpu["sim"].tell()
     after = until(gpu, before.recycled + 1)
@@ -164,6 +166,7 @@ def test_a_session_that_rests_is_moved(gpu: Session) -> None:
     again = gpu["sim"].tell()
     for was, now in zip(told, again, strict=True):
         np.testing.assert_array_equal(was, now)
+    assert gpu["words"].order() == order
     assert array.to_numpy().tolist() == [n + 1 for n in range(50)]
     assert gpu["sim"].go(array, 2) == 2
     described = {unit.unit: unit for unit in gpu.describe().units}

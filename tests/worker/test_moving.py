@@ -413,6 +413,27 @@ def test_kernels_that_draw_random_numbers_draw_others(two: TwoEngines) -> None:
     assert "random numbers" in refused(two, source, "draw")
 
 
+def test_random_numbers_do_not_begin_again_after_two_moves(two: TwoEngines) -> None:
+    """Also where nothing was drawn between them, and what draws is not there any more and comes again."""
+    source = "@ti.kernel\ndef draw() -> ti.f64:\n    return ti.random(ti.f64)\n"
+    two.first.compile(source, "sim")
+    drawn = [two.first.run("draw") for _ in range(5)]
+    two.first.compile("x = 1", "sim")
+    two.move()
+    two.move().compile(source, "sim")
+    assert not set(drawn) & {two.first.run("draw") for _ in range(5)}
+
+
+def test_random_numbers_that_are_drawn_for_the_first_time_while_the_next_engine_loads(two: TwoEngines) -> None:
+    """It has the session's seed, of which numbers have been drawn since: it is of no use."""
+    two.first.compile("@ti.kernel\ndef draw(a: ti.types.ndarray()):\n    a[0] = ti.random(ti.f64)\n", "sim")
+    array = two.first.put(np.zeros(1))
+    assert two.refusal() is None
+    two.first.run("draw", array)
+    assert "meanwhile" in two.first.step("give", {"number": 0})[0]["refused"]
+    two.move()
+
+
 # ---------------------------------------------------------------- units, versions, handles
 
 HELPERS = "factor = 2.0\nshared = [0]\n@ti.func\ndef scale(v):\n    return v * factor\n"
@@ -548,6 +569,82 @@ def test_a_session_can_be_moved_again(two: TwoEngines) -> None:
         before = unpacked(two.first.run("look"))
         two.move()
         assert unpacked(two.first.run("look")) == before
+
+
+def test_values_that_are_found_by_what_they_hold(two: TwoEngines) -> None:
+    """Objects with a hash of their own in sets and dicts, flags put together, methods under another name than theirs,
+    NumPy's and complex numbers, annotations, and a cache with nothing in it."""
+    source = """
+import dataclasses, enum, functools, types
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    x: int
+    near: tuple = ()
+
+class Kind(enum.Flag):
+    A = 1
+    B = 2
+    C = 4
+
+class Base:
+    def step(self):
+        return "base"
+
+class Derived(Base):
+    def step(self):
+        return "derived"
+    def plain(self):
+        return super().step
+
+class Moved:
+    def __init__(self, at):
+        self.at = at
+    def __hash__(self):
+        return self.at
+    def __eq__(self, other):
+        return self.at == other.at
+
+@functools.lru_cache
+def twice(k):
+    return 2 * k
+
+moved = Moved(1)
+derived = Derived()
+cells, places, steps, numbers = {}, set(), [], []
+kind = Kind.A
+Numbers = list[int]
+
+def go():
+    global kind
+    cells[Cell(3, (Cell(4),))] = "three"
+    moved.at += 6
+    places.clear()
+    places.add(moved)
+    steps.append(derived.plain())
+    kind = Kind.A | Kind.C
+    numbers.extend([np.float32(1.5), np.int64(3), complex(1, -2), np.datetime64("2020-01-01")])
+
+def look():
+    return [cells.get(Cell(3, (Cell(4),))), Moved(moved.at) in places, moved in places, [each() for each in steps],
+            kind is Kind.A | Kind.C, repr(numbers), str(Numbers), twice.__wrapped__(4)]
+"""
+    stays(two, source, "go")
+    assert two.first.run("twice", 4) == 8
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_what_is_compiled_in_from_objects_of_libraries(two: TwoEngines, number: int) -> None:
+    """A namespace, an ordered dict, slots, a partial function and a deque are looked at as lists and dicts are."""
+    source, said = UNMOVABLE["what a library's objects have compiled in"]
+    engine = two.first
+    engine.compile(source, "sim")
+    engine.run("go_on")
+    assert two.refusal() is None
+    engine.run("change", number, False)
+    assert said in str(two.refusal())
+    engine.run("change", number, True)
+    assert two.refusal() is None
 
 
 def test_an_empty_session_can_be_moved(two: TwoEngines) -> None:

@@ -227,4 +227,171 @@ def go():
 """,
         "__reduce__",
     ),
+    "a method that was replaced": (
+        """
+class S:
+    def step(self):
+        return 1
+def faster(self):
+    return 2
+was = S.step
+def go():
+    S.step = faster
+def end():
+    S.step = was
+""",
+        "S is another",
+    ),
+    "a property that was replaced": (
+        """
+class S:
+    @property
+    def size(self):
+        return 1
+def other(self):
+    return 2
+was = S.__dict__['size'].fget
+def go():
+    S.size = property(other)
+def end():
+    S.size = property(was)
+""",
+        "S is another",
+    ),
+    "bases that were replaced": (
+        """
+class A:
+    pass
+class B:
+    pass
+class S(A):
+    pass
+def go():
+    S.__bases__ = (B,)
+def end():
+    S.__bases__ = (A,)
+""",
+        "S is another",
+    ),
+    "what a member of an enumeration holds": (
+        """
+import enum
+class M(enum.Enum):
+    A = [1]
+def go():
+    M.A.value.append(2)
+def end():
+    M.A.value.pop()
+""",
+        "M is another",
+    ),
+    "an exception": (
+        """
+class E(Exception):
+    pass
+def go():
+    global last
+    try:
+        raise E('x') from ValueError('y')
+    except E as error:
+        last = error
+def end():
+    global last
+    del last
+""",
+        "an object of E",
+    ),
+    "a cache": (
+        """
+import functools
+class S:
+    @functools.lru_cache
+    def f(self, k):
+        return [k]
+s = S()
+def go():
+    s.f(1)
+def end():
+    S.f.cache_clear()
+""",
+        "S.f has a cache",
+    ),
+    "a row of an array": (
+        """
+a = np.zeros(3, [('x', 'f4')])
+def go():
+    global row
+    row = a[1]
+def end():
+    global row
+    del row
+""",
+        "a row",
+    ),
+    "a dict that changes what is put into it": (
+        """
+class D(dict):
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value * 2)
+d = D()
+def go():
+    d['a'] = 1
+""",
+        "__setitem__",
+    ),
+    "an array that is of a class of its own": (
+        """
+class A(np.ndarray):
+    pass
+a = np.zeros(3)
+def go():
+    global b
+    b = a.view(A)
+def end():
+    global b
+    del b
+""",
+        "an object of A",
+    ),
+    "what a library's objects have compiled in": (
+        """
+import collections, functools, types
+space = types.SimpleNamespace(dt=1.0)
+table = collections.OrderedDict(n=1)
+queue = collections.deque([1])
+class Slots:
+    __slots__ = ('dt',)
+slots = Slots()
+slots.dt = 1.0
+def number(n):
+    return n
+partial = functools.partial(number, 1)
+class Lazy:
+    @property
+    def dt(self):
+        return queue[0]
+lazy = Lazy()
+@ti.kernel
+def use() -> ti.f32:
+    return space.dt + table['n'] + slots.dt + ti.static(partial()) + lazy.dt
+def go():
+    use()
+changes = [
+    (lambda: setattr(space, 'dt', 2.0), lambda: setattr(space, 'dt', 1.0)),
+    (lambda: table.update(n=2), lambda: table.update(n=1)),
+    (lambda: setattr(slots, 'dt', 2.0), lambda: setattr(slots, 'dt', 1.0)),
+    (lambda: partial.keywords.update(n=2), lambda: partial.keywords.clear()),
+    (lambda: queue.append(queue.popleft() + 1), lambda: queue.append(queue.popleft() - 1)),
+]
+def change(number, back):
+    changes[number][back]()
+go_on = go
+def go():
+    go_on()
+    change(0, False)
+def end():
+    change(0, True)
+""",
+        "use has values compiled in",
+    ),
 }

@@ -6,6 +6,8 @@ digest of what it could see, to be compared with one of a later moment.
 
 from __future__ import annotations
 
+import collections
+import functools
 import hashlib
 import types
 import weakref
@@ -27,6 +29,13 @@ if TYPE_CHECKING:
 _SCALARS = (bool, int, float, complex, str, bytes, type(None), np.generic)
 _MOST_VALUES: Final = 20_000
 _DEEPEST: Final = 12
+_SEQUENCES: Final = (list, tuple, collections.deque)
+#: What stands for functions and values, and where it has them.
+_CALLABLES: Final[dict[type, tuple[str, ...]]] = {
+    functools.partial: ("func", "args", "keywords"),
+    types.MethodType: ("__func__", "__self__"),
+    property: ("fget",),
+}
 #: No digest is like this one.
 _UNKNOWN: Final = ""
 
@@ -151,14 +160,16 @@ class _View:
         elif (function := self._function_in(value)) is not None:
             self.functions.setdefault(id(function), function)
             yield f"{function.__qualname__} {function.__code__.co_firstlineno}"
-        elif kind in (list, tuple):
-            for each in value:
+        elif (sequence := next((each for each in _SEQUENCES if issubclass(kind, each)), None)) is not None:
+            for each in sequence.__iter__(value):
                 yield from self._value(each, depth + 1)
-            yield str(len(value))
-        elif kind is dict:
-            for key, each in value.items():
+            yield str(sequence.__len__(value))
+            yield from self._named(value, kind, depth)
+        elif issubclass(kind, dict):
+            for key, each in dict.items(value):
                 yield from self._value(key, depth + 1)
                 yield from self._value(each, depth + 1)
+            yield from self._named(value, kind, depth)
         elif kind in (set, frozenset):
             yield from sorted(repr(each) if isinstance(each, _SCALARS) else str(id(each)) for each in value)
         elif kind is np.ndarray:
@@ -171,6 +182,11 @@ class _View:
     def _named(self, value: Any, kind: type, depth: int) -> Iterator[str]:
         if kind is Unit:
             yield from self._attributes(value._loaded.namespace, depth)
+        elif kind is types.SimpleNamespace:
+            yield from self._value(vars(value), depth + 1)
+        elif kind in _CALLABLES:
+            for name in _CALLABLES[kind]:
+                yield from self._value(getattr(value, name), depth + 1)
         elif kind is types.ModuleType and value.__name__.startswith(MODULE_PREFIX):
             yield from self._attributes(vars(value), depth)
         elif issubclass(kind, type) and str(value.__module__).startswith(MODULE_PREFIX):
@@ -180,6 +196,10 @@ class _View:
                     yield from self._attributes(vars(each), depth)
         elif is_unit_object(value):
             yield from self._attributes(attributes(value), depth)
+            yield from self._value(kind, depth + 1)
+        elif str(kind.__module__).startswith(MODULE_PREFIX) and not isinstance(value, type):
+            # One with slots.
+            yield from self._attributes({name: getattr(value, name, None) for name in _slots(kind)}, depth)
             yield from self._value(kind, depth + 1)
 
     def _attributes(self, items: Any, depth: int) -> Iterator[str]:
@@ -192,6 +212,11 @@ class _View:
         if self._runtime.is_kernel(value) or self._runtime.is_func(value):
             return self._runtime.python_function(value)
         return value if type(value) is types.FunctionType and _is_of_unit(value) else None
+
+
+def _slots(kind: type) -> list[str]:
+    found = [vars(cls).get("__slots__", ()) for cls in kind.__mro__]
+    return [name for slots in found for name in ([slots] if isinstance(slots, str) else slots)]
 
 
 def _is_of_unit(function: Any) -> bool:

@@ -43,11 +43,11 @@ _BUILT_IN: Final = frozenset(
 )
 #: What pickle makes again exactly as it was.
 _KNOWN: Final = (
-    slice, range, type(Ellipsis), type(NotImplemented), types.SimpleNamespace, types.MethodType,
+    complex, slice, range, type(Ellipsis), type(NotImplemented), types.SimpleNamespace, types.GenericAlias,
     collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter,
     datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone,
     decimal.Decimal, fractions.Fraction, uuid.UUID, re.Pattern, functools.partial, random.Random,
-    pathlib.PurePosixPath, pathlib.PureWindowsPath, pathlib.PosixPath, np.dtype, np.ufunc,
+    pathlib.PurePosixPath, pathlib.PureWindowsPath, pathlib.PosixPath, np.ufunc,
     np.random.Generator, np.random.RandomState, np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937,
     np.random.Philox, np.random.SFC64, np.random.SeedSequence,
 )  # fmt: skip
@@ -56,6 +56,8 @@ _OWN: Final = ("tiremote.protocol.", "tiremote.worker.link", "tiremote.worker.en
 _HOOKS: Final = (
     "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__", "__new__",
 )  # fmt: skip
+#: These run when a container of that class is filled, and may put in something else than it held.
+_FILLS: Final = ("__setitem__", "append", "extend", "__iter__", "items")
 
 
 class Writer:
@@ -67,7 +69,7 @@ class Writer:
     def __init__(self, landmarks: Landmarks, made: Mapping[int, int], units: Mapping[str, LoadedUnit]) -> None:
         self._units = units
         self._buffer = io.BytesIO()
-        self._pickler = _Pickler(self._buffer, self._reference)
+        self._pickler = _Pickler(self._buffer, self._reference, self._object)
         self._landmarks = landmarks
         self._made = made
         self._current = {id(loaded): unit for unit, loaded in units.items()}
@@ -119,7 +121,10 @@ class Writer:
         if id(value) in self._made:
             return ("made", self._made[id(value)])
         if is_plain_object(value):
-            return ("object", self._object(value))
+            number = self._object(value)
+            return None if _is_found_by_value(kind) else ("object", number)
+        if value is _object_that_is_there:
+            return ("objects", None)
         if (name := self._runtime.primitive_name(value)) is not None:
             return ("primitive", name)
         if isinstance(value, type) or kind in (types.ModuleType, types.FunctionType):
@@ -155,31 +160,47 @@ class Reader:
         self._unpickler = _Unpickler(io.BytesIO(data), find)
 
     def read(self) -> Any:
-        """The next value."""
-        return self._unpickler.load()
+        """The next value. Raises `NotMovable`."""
+        try:
+            return self._unpickler.load()
+        except Exception as error:
+            # Objects' own code may run here, such as what two of them are compared by.
+            raise NotMovable(f"something that it holds is not made again ({type(error).__name__}: {error})") from None
 
 
 class _Pickler(pickle.Pickler):
-    def __init__(self, buffer: io.BytesIO, reference: Callable[[Any], tuple[Any, ...] | None]) -> None:
+    def __init__(
+        self, buffer: io.BytesIO, reference: Callable[[Any], tuple[Any, ...] | None], number: Callable[[Any], int]
+    ) -> None:
         super().__init__(buffer, _PROTOCOL)
         self._reference = reference
+        self._number = number
 
     def persistent_id(self, value: Any) -> Any:
         return self._reference(value)
 
     def reducer_override(self, value: Any) -> Any:
         kind = type(value)
-        if kind in _KNOWN or issubclass(kind, np.generic) or kind.__module__.startswith(_OWN):
+        if isinstance(value, np.void) and value.base is not None:
+            raise NotMovable("a row of an array, which shares its memory")
+        if kind in _KNOWN or issubclass(kind, np.generic | np.dtype) or kind.__module__.startswith(_OWN):
             return NotImplemented
         if isinstance(value, enum.Enum) and _is_of_unit(kind):
-            return getattr, (kind, value.name)
+            # Flags that are put together have a value, and no name of their own.
+            return (getattr, (kind, value.name)) if value.name in kind.__members__ else (kind, (value.value,))
+        if kind is types.MethodType:
+            # Not by its name, which may be that of another method of the object.
+            return bound_method, (value.__func__, value.__self__)
         if kind is types.BuiltinMethodType:
-            return getattr, (value.__self__, value.__name__)
+            return _builtin_method(value)
+        if is_plain_object(value):
+            # In a set or dict it is found by what it holds, so that has to be there first.
+            return _object_that_is_there, (self._number(value),), object_state(value)
         if _is_matrix(kind):
             # Not by its class: some runtimes make none without its numbers.
             return object.__new__, (kind,), vars(value)
         if _is_of_unit(kind):
-            _check_hooks(kind)
+            _check_hooks(value)
             return NotImplemented
         raise NotMovable(_described(value))
 
@@ -260,9 +281,39 @@ def _is_matrix(kind: type) -> bool:
     return kind.__name__ in ("Matrix", "Vector") and kind.__module__.endswith(".lang.matrix")
 
 
-def _check_hooks(kind: type) -> None:
+def _is_found_by_value(kind: type) -> bool:
+    how: Any = kind.__hash__
+    return how is not None and how is not object.__hash__
+
+
+def _object_that_is_there(number: int) -> Any:
+    raise AssertionError(f"a reader has its own for object {number}")
+
+
+def bound_method(function: Any, owner: Any) -> types.MethodType:
+    """A function as a method of an object."""
+    return types.MethodType(function, owner)
+
+
+def _builtin_method(value: Any) -> tuple[Any, ...]:
+    owner, name = value.__self__, value.__name__
+    if owner is None or getattr(owner, name, None) != value:
+        raise NotMovable(f"{name}, a method of Python that its object has something else for")
+    return getattr, (owner, name)
+
+
+def _check_hooks(value: Any) -> None:
+    kind = type(value)
+    if isinstance(value, BaseException | np.ndarray):
+        # An exception's frames and causes would be lost, and memory that an array shares.
+        raise NotMovable(f"an object of {kind.__qualname__}")
+    hooks: tuple[str, ...] = _HOOKS
+    if isinstance(value, list | dict | set | frozenset | collections.deque):
+        # All but plain lists and dicts are made by calling their class.
+        is_called = not isinstance(value, list | dict) or kind.__base__ not in (list, dict)
+        hooks += (*_FILLS, "__init__") if is_called else _FILLS
     for cls in kind.__mro__:
-        found = [name for name in _HOOKS if name in vars(cls)] if _is_of_unit(cls) else []
+        found = [name for name in hooks if name in vars(cls)] if _is_of_unit(cls) else []
         # A named tuple's are made by Python.
         if found and not (issubclass(cls, tuple) and hasattr(cls, "_make")):
             raise NotMovable(f"an object of {kind.__qualname__}, which has a {found[0]} of its own")
@@ -283,7 +334,7 @@ def _global(value: Any) -> tuple[Any, ...]:
 def _named(value: Any) -> tuple[Any, ...] | None:
     """A reference to what a library has under a name of its own; None for anything else."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    if isinstance(module, str) and isinstance(name, str):
+    if isinstance(module, str) and isinstance(name, str) and not module.startswith(MODULE_PREFIX):
         try:
             found = functools.reduce(getattr, name.split("."), sys.modules.get(module))
         except AttributeError:

@@ -6,12 +6,14 @@ What holds them (lists, objects, plain values) is data, which `estate` carries.
 
 from __future__ import annotations
 
+import functools
 import types
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tiremote.worker.engine.class_code import class_code
 from tiremote.worker.engine.declarations import ancestors, declaration, is_array, members
 from tiremote.worker.engine.pairing import MODULE_PREFIX, attributes, is_unit_object
 from tiremote.worker.engine.unit import GIVEN, module_name
@@ -110,6 +112,8 @@ class Landmarks:
             signature = signature_of(value, self._runtime)
             if signature is None or not self._is_current(value):
                 return
+            if isinstance(value, functools._lru_cache_wrapper) and value.cache_info()[:2] != (0, 0):
+                raise NotMovable(f"{Landmark(unit, way, signature)} has a cache, which cannot be read")
             self._seen[id(value)] = value
             self._numbers[id(value)] = len(self.all)
             self.all.append(Landmark(unit, way, signature, node_numbers(value, self._runtime)))
@@ -120,6 +124,8 @@ class Landmarks:
         """Whether a unit's text, as it is now, has made it."""
         if self._runtime.is_kernel(value) or self._runtime.is_func(value):
             value = self._runtime.python_function(value)
+        if isinstance(value, functools._lru_cache_wrapper):
+            value = value.__wrapped__
         if type(value) is types.FunctionType:
             return id(value.__globals__) in self._namespaces
         return not isinstance(value, type) or value.__module__ in self._modules
@@ -137,7 +143,9 @@ def signature_of(value: Any, runtime: TaichiRuntime) -> tuple[Any, ...] | None:
     if type(value) is types.FunctionType:
         return ("function", value.__qualname__, value.__code__.co_firstlineno, value.__code__.co_name)
     if isinstance(value, type) and str(value.__dict__.get("__module__", "")).startswith(MODULE_PREFIX):
-        return ("class", value.__qualname__)
+        return ("class", value.__qualname__, class_code(value, runtime))
+    if isinstance(value, functools._lru_cache_wrapper) and type(value.__wrapped__) is types.FunctionType:
+        return ("cache", signature_of(value.__wrapped__, runtime))
     if runtime.is_snode(value):
         return ("block", str(value.ptr.type), tuple(map(int, value.shape)))
     if runtime.is_snode_tree(value) or type(value) is runtime.fields_builder_class():
@@ -180,6 +188,8 @@ def inside(value: Any, runtime: TaichiRuntime) -> Iterator[tuple[Step, Any]]:
         yield from ((("default", number), each) for number, each in enumerate(value.__defaults__ or ()))
         yield from ((("keyword", name), each) for name, each in (value.__kwdefaults__ or {}).items())
         yield from ((("dict", name), each) for name, each in vars(value).items())
+    elif isinstance(value, functools._lru_cache_wrapper):
+        yield ("cached", None), value.__wrapped__
     elif isinstance(value, type):
         for name, each in vars(value).items():
             yield from _parts(name, each)
@@ -222,6 +232,8 @@ def follow(way: Way, namespace: Mapping[str, Any], runtime: TaichiRuntime) -> An
                 value = value.__kwdefaults__[what]
             case "dict" | "class":
                 value = vars(value)[what]
+            case "cached":
+                value = value.__wrapped__
             case "wrapped":
                 value = vars(value)[what].__func__
             case "fget" | "fset" | "fdel":
@@ -250,7 +262,7 @@ def shown(way: Way) -> str:
         if kind in ("item", "key"):
             text += f"[{what!r}]"
         elif what is None:
-            text += "" if kind in ("function", "self") else f".{kind}"
+            text += "" if kind in ("function", "self", "cached") else f".{kind}"
         elif kind in ("cell", "default"):
             text += f".{kind} {what}"
         else:

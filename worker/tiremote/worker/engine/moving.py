@@ -48,12 +48,15 @@ class Moving:
     ) -> None:
         surroundings = Surroundings()
         runtime.baked.draws = False
+        self._runtime = runtime
         self._carriers = Carriers(arrays, runtime)
         self._arrays = arrays
         told = (reports, whereabouts)
         self._out = MovingOut(runtime, loader, holdings, self._carriers, surroundings, *told)
         self._in = MovingIn(runtime, loader, holdings, arrays, self._carriers, surroundings, *told)
         self._estate: Estate | None = None
+        #: As it was when the next engine got its seed.
+        self._draws = False
         #: Everything was given away.
         self.has_left = False
 
@@ -84,6 +87,7 @@ class Moving:
             return _told(refused=str(error))
 
     def _survey(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        self._draws = self._runtime.baked.draws
         estate = self._out.estate()
         self._check_room(estate)
         # Where arrays lie is found out while nobody waits for it, a few at a time.
@@ -108,6 +112,8 @@ class Moving:
 
     def _give(self, number: int) -> dict[str, Any]:
         if number == 0:
+            if self._runtime.baked.draws and not self._draws:
+                raise NotMovable("its kernels have begun to draw random numbers meanwhile")
             self._estate = self._out.estate()
             self.has_left = not self._estate.inventory.pieces
             head = pickle.dumps(self._estate.inventory)

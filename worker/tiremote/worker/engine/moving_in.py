@@ -149,6 +149,8 @@ class MovingIn:
         self._reports.resume(*told[0])
         self._whereabouts.resume(told[1])
         self._surroundings.set_random_states(random_states)
+        # Its seed is one that a move has chosen: no next one begins with the session's own again.
+        self._runtime.baked.draws |= self._inventory.draws
         self._check_surroundings()
         self._forget_what_is_compiled_in()
         # Nothing here may keep anything alive.
@@ -226,6 +228,8 @@ class MovingIn:
                 return self._made[what]
             case "unit":
                 return Unit(self._loader.loaded(what))
+            case "objects":
+                return self._objects.__getitem__
             case "module of":
                 return self._loader.loaded(what).module
         return self._runtime.dtype_object(what)

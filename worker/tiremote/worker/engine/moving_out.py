@@ -103,6 +103,8 @@ class Inventory:
     arrays: tuple[tuple[str, int], ...]
     pieces: tuple[Piece, ...]
     facts: Mapping[str, str]
+    #: Whether a kernel has drawn random numbers, here or in an engine before this one.
+    draws: bool
 
 
 #: Of an argument that has no place.
@@ -196,6 +198,7 @@ class MovingOut:
             arrays=tuple(key for key, _ in named),
             pieces=tuple(self._carriers.pieces(arrays)),
             facts=self._surroundings.facts(),
+            draws=self._runtime.baked.draws,
         )
         return Estate(inventory, writer.bytes(), arrays, nbytes)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from tiremote.worker.page import Page
 
 _READ_BYTES = 1 << 16
 _READS = 8
+#: A text has one hash in all engines: a session that was moved may have kept some.
+_HASHING = {"PYTHONHASHSEED": str(secrets.randbelow(1 << 32))}
 
 
 def page_without_name() -> IO[bytes]:
@@ -51,7 +54,7 @@ class EngineProcess:
                     # A Ctrl-C in the worker's terminal is for the front, which drains. And a group of its own, to
                     # be killed with.
                     start_new_session=True,
-                    env={**os.environ, "PYTHONUNBUFFERED": "1", "TIREMOTE_FRONT": str(os.getpid())},
+                    env={**_HASHING, **os.environ, "PYTHONUNBUFFERED": "1", "TIREMOTE_FRONT": str(os.getpid())},
                 )  # fmt: skip
             finally:
                 theirs.close()
