@@ -416,7 +416,7 @@ def takes_f32_2d(m: ti.types.ndarray(dtype=ti.f32, ndim=2)):
         (unit.takes_ndarray, None, "data", "None"),
         (unit.takes_ndarray, "text", "data", "text"),
         (unit.takes_template, array, "field", "ndarray"),
-        (unit.takes_template, np.zeros(3, np.float32), "field", "ndarray"),
+        (unit.takes_template, np.zeros(100, np.float32), "field", "ndarray"),
         (unit.takes_number, array, "n", "ndarray"),
         (unit.takes_number, unit.f, "n", "field"),
         (unit.takes_number, "3", "n", "str"),

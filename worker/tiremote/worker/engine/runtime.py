@@ -26,6 +26,7 @@ from tiremote.worker.engine import (
     source_hooks,
     tape_modes,
     texture_guard,
+    window_guard,
 )
 from tiremote.worker.engine.baked import BakedValues
 from tiremote.worker.engine.device import cpu_name, cuda_device_name
@@ -72,6 +73,7 @@ class TaichiRuntime(KernelRuntime):
         debug_duals.install(self)
         tape_modes.install(self)
         texture_guard.install(self)
+        window_guard.install(self)
         graph_arguments.install(self)
         self.trees = SNodeTrees(self)
         self.split_root = RootSplitter(self)
