@@ -18,7 +18,7 @@ STAMP := $(VENV)/.installed
 
 help:
 	@echo "make demo         a local worker, the quick start and its hot reload, with timings"
-	@echo "make test         every test but the slow ones (TIREMOTE_TEST_ARCH=cuda, PYTEST_ARGS='-x -k fetch')"
+	@echo "make test         every test but the slow ones and those of the feature table (TIREMOTE_TEST_ARCH=cuda, PYTEST_ARGS='-x -k fetch')"
 	@echo "make features     the feature table in README.md, on every runtime, written anew from what its tests find"
 	@echo "make soak         random faults against a model, for SECONDS=$(SECONDS), of SEED=... or a new one"
 	@echo "make lint         ruff, mypy and the import rules"
@@ -30,10 +30,8 @@ help:
 demo: $(STAMP)
 	@"$(BIN)/tiremote" demo
 
-# One runtime is enough here; `make features` goes through all of them.
-test: export TIREMOTE_TEST_RUNTIMES ?= taichi
 test: $(STAMP)
-	@"$(BIN)/python" -m pytest -m "not slow and not soak" $(PYTEST_ARGS)
+	@"$(BIN)/python" -m pytest -m "not slow and not soak and not feature" $(PYTEST_ARGS)
 
 # A test that fails is a cross in the table, and a failure of `make`.
 features: export TIREMOTE_FEATURES = .features.json
