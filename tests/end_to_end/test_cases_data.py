@@ -32,12 +32,6 @@ def total(x: ti.types.ndarray()) -> ti.f64:
     for i in ti.grouped(x):
         s += ti.cast(x[i], ti.f64)
     return s
-
-@ti.kernel
-def maybe(x: ti.types.ndarray(), write: ti.i32):
-    for i in ti.grouped(x):
-        if write:
-            x[i] += 1
 """
 
 

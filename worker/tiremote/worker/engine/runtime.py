@@ -19,14 +19,13 @@ from tiremote.protocol.errors import Refused
 from tiremote.worker.engine import (
     compile_hooks,
     debug_duals,
+    fatal_classes,
     graph_arguments,
     index_guard,
     launch_memory,
     return_hooks,
     source_hooks,
     tape_modes,
-    texture_guard,
-    window_guard,
 )
 from tiremote.worker.engine.baked import BakedValues
 from tiremote.worker.engine.device import cpu_name, cuda_device_name
@@ -72,8 +71,7 @@ class TaichiRuntime(KernelRuntime):
         index_guard.install(self)
         debug_duals.install(self)
         tape_modes.install(self)
-        texture_guard.install(self)
-        window_guard.install(self)
+        fatal_classes.install(self)
         graph_arguments.install(self)
         self.trees = SNodeTrees(self)
         self.split_root = RootSplitter(self)
