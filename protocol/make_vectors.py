@@ -18,6 +18,7 @@ import numpy as np
 
 from tiremote.protocol.attributes import AttributeResult
 from tiremote.protocol.codec import decode_reply, decode_request, encode, failure, id_in, id_of, read_header
+from tiremote.protocol.coding import filtered
 from tiremote.protocol.comparison import Comparison, Difference, timed
 from tiremote.protocol.dtypes import DTYPES, name_of
 from tiremote.protocol.error_wire import BY_CODE
@@ -94,7 +95,7 @@ from tiremote.protocol.results import (
 )
 from tiremote.protocol.syntax_tree import SyntaxTree
 from tiremote.protocol.tapes import ClosedTape, TapeResult
-from tiremote.protocol.values import Handle, Name, WireArray, wire_array
+from tiremote.protocol.values import ArrayDescriptor, Handle, Name, WireArray, wire_array
 
 FOLDER = Path(__file__).parent / "vectors"
 
@@ -106,6 +107,7 @@ TAPE = Handle(kind="object", id="s1-a1b2c3.1.4", meta={"type": "ClientTape"})
 SOURCE = "@ti.kernel\ndef add_base(x: ti.types.ndarray(), base: ti.f32):\n    for i in x:\n        x[i] += base\n"
 ENGINE = EngineInfo(runtime="taichi", version="1.7.4", arch="cuda", device="NVIDIA H200")
 TIMING = Timing(queue=0.001, compile=0.25, launch=0.002, total=0.26)
+CODINGS = ("shuffle-zstd", "delta-shuffle-zstd", "delta2-shuffle-zstd")
 COUNTED = np.arange(10, dtype="f4")
 ADD_BASE = Definition(
     name="add_base",
@@ -147,6 +149,7 @@ REQUESTS: list[tuple[str, Request]] = [
     ("requests of all clients of the session", Requests(id=8, token=TOKEN)),
     ("explain the last crash, within ten seconds", ExplainCrash(id=18, token=TOKEN, deadline=10.0)),
     ("collect a request of another client", Collect(id=17, token=TOKEN, request="a-1", seat=1, events=True)),
+    ("collect a request whose arrays may be coded", Collect(id=17, token=TOKEN, request="a-1", codings=CODINGS)),
     ("bye, the session ends", Bye(id=8, token=TOKEN, end=True)),
     ("compile as the next free unit", Compile(id=9, token=TOKEN, source=SOURCE)),
     ("compile as a named unit", Compile(id=9, token=TOKEN, source=SOURCE, unit="adder", events=True, deadline=60.0)),
@@ -186,6 +189,8 @@ REQUESTS: list[tuple[str, Request]] = [
         Run(id=11, token=TOKEN, target=Name(name="mix"),
             args=(COUNTED, wire_array(COUNTED, access="in"), wire_array(COUNTED, access="out"))),
     ),
+    ("run whose arrays may come back coded", Run(id=11, token=TOKEN, target=Name(name="mix"), args=(COUNTED,),
+                                                codings=CODINGS[:1])),
     ("run a method of a kept object", Run(id=12, token=TOKEN, target=FIELD, method="fill", args=(1.0,))),
     ("syntax_tree of a kernel", GetSyntaxTree(id=21, token=TOKEN, target=Name(unit="adder", name="add_base"))),
     ("get_attribute", GetAttribute(id=20, token=TOKEN, target=OBJECT, name="mass")),
@@ -219,6 +224,7 @@ REQUESTS: list[tuple[str, Request]] = [
     ("fetch a whole array", Fetch(id=15, token=TOKEN, target=HANDLE)),
     ("fetch x[1, ::-1]", Fetch(id=15, token=TOKEN, target=HANDLE, region=(1, (None, None, -1)))),
     ("fetch a flat range", Fetch(id=15, token=TOKEN, target=HANDLE, flat=(0, 5))),
+    ("fetch an array that may be coded", Fetch(id=15, token=TOKEN, target=HANDLE, codings=CODINGS)),
     ("fetch a summary", Fetch(id=15, token=TOKEN, target=HANDLE, form="summary")),
     ("fetch what a name stands for", Fetch(id=15, token=TOKEN, target=Name(unit="sim", name="pos"), form="handle")),
     ("cleanup of a unit", Cleanup(id=16, token=TOKEN, unit="adder")),
@@ -240,7 +246,7 @@ REPLIES: list[tuple[str, Reply]] = [
         Ok(id=1, result=HelloResult(
             version=1, token=TOKEN, session="lab", engine=ENGINE, worker_version="0.1.0", limits=Limits(),
             ops=("hello", "ping", "run"), options={"arch": "cuda", "debug": True, "runtime": "taichi"},
-            runtimes=("taichi", "quadrants"), lease=86400.0)),
+            runtimes=("taichi", "quadrants"), lease=86400.0, codings=CODINGS)),
     ),
     ("ping", Ok(id=2, result=Pong())),
     ("ping, two requests have to be sent again", Ok(id=3, result=Pong(missing=(7, "a")))),
@@ -399,6 +405,13 @@ ERROR_DATA: dict[str, Any] = {
 }  # fmt: skip
 
 
+def coded(array: np.ndarray, coding: str) -> WireArray:
+    """An array in a coding, its frame of zstd holding the bytes as they are: every encoder's is another."""
+    data = filtered(np.frombuffer(array.tobytes(), np.uint8), array.itemsize, coding).tobytes()
+    frame = b"\x28\xb5\x2f\xfd\x20" + bytes([len(data)]) + (len(data) << 3 | 1).to_bytes(3, "little") + data
+    return WireArray(ArrayDescriptor(dtype=name_of(array.dtype), shape=array.shape, coding=coding), frame)
+
+
 def _ext(code: int, content: Any) -> msgpack.ExtType:
     return msgpack.ExtType(code, msgpack.packb(content))
 
@@ -443,6 +456,9 @@ MALFORMED: list[tuple[str, list[bytes]]] = [
     ("an array of a negative size", [_header(args=[_ext(1, ["f32", [-1], "C", 0])]), bytes(8)]),
     ("an array of an unknown order", [_header(args=[_ext(1, ["f32", [2], "A", 0])]), bytes(8)]),
     ("an array of complex numbers", [_header(args=[_ext(1, ["c64", [1], "C", 0])]), bytes(8)]),
+    ("an array in an unknown coding", [_header(args=[_ext(1, ["f32", [2], "C", 0, "in", True, "zip"])]), bytes(8)]),
+    ("a coded array above the limit of a buffer", [
+        _header(args=[_ext(1, ["f32", [1 << 25], "C", 0, "in", True, "shuffle-zstd"])]), bytes(8)]),
     ("a scalar of too few bytes", [_header(args=[_ext(3, ["f32", b"\0\0"])])]),
     ("a handle without an id", [_header(args=[_ext(2, ["ndarray"])])]),
     ("an unknown extension type", [_header(args=[msgpack.ExtType(99, b"")])]),
@@ -483,6 +499,7 @@ def meaning(value: Any) -> Any:
         case WireArray(descriptor=d):
             known = {"dtype": d.dtype, "shape": list(d.shape), "order": d.order, "buffer": d.buffer,
                      "access": d.access, "writeable": d.writeable}  # fmt: skip
+            known |= {} if d.coding is None else {"coding": d.coding}
             elements = None if value.data is None else [meaning(one.item()) for one in value.view().reshape(-1)]
             return {"$array": known | {"elements in C order": elements}}
         case Handle():
@@ -564,6 +581,10 @@ def _values() -> list[tuple[str, Any]]:
         ("the same in Fortran order", np.asfortranarray(np.arange(6, dtype="i4").reshape(2, 3))),
         ("an array without axes", np.array(1.5, "f8")),
         ("an empty array", np.empty((0, 3), "f4")),
+        *[
+            (f"an array in the coding {coding}", coded(np.array([[3, 2, 2], [-1, 70000, 8]], dtype), coding))
+            for coding, dtype in (("shuffle-zstd", "i4"), ("delta-shuffle-zstd", "i4"), ("delta2-shuffle-zstd", "i8"))
+        ],
         ("two arrays, one of them read-only", [COUNTED[:2], np.broadcast_to(np.float32(1), (2,))]),
     ]
 

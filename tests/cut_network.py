@@ -11,7 +11,10 @@ from types import TracebackType
 
 
 class CutNetwork:
-    """Listens in place of a worker on this machine and passes bytes on. ``rate`` is in bytes per second."""
+    """Listens in place of a worker on this machine and passes bytes on. ``rate`` is in bytes per second, each way.
+
+    ``carried`` counts the bytes that have gone either way.
+    """
 
     def __init__(self, address: str) -> None:
         host, _, port = address.removeprefix("tcp://").rpartition(":")
@@ -19,6 +22,7 @@ class CutNetwork:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"tcp://127.0.0.1:{self._listener.getsockname()[1]}"
         self.rate: float | None = None
+        self.carried = 0
         self.passes = threading.Event()
         self.passes.set()
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
@@ -78,6 +82,8 @@ class CutNetwork:
                 if self.rate is not None:
                     time.sleep(len(data) / self.rate)  # not to wait for something: this is the slowness itself
                 self.passes.wait()
+                with self._lock:
+                    self.carried += len(data)
                 sink.sendall(data)
         except OSError:
             pass

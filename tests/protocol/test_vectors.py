@@ -78,17 +78,36 @@ class Foreign:
             return {"$name": {"unit": parts[0], "name": parts[1]}}
         raise AssertionError(f"an unknown extension type {code}")
 
-    def array(self, dtype: str, shape: list[int], order: str, buffer: int | None, access: str, writeable: bool) -> Any:
+    def array(
+        self, dtype: str, shape: list[int], order: str, buffer: int | None, access: str, writeable: bool, *coding: str
+    ) -> Any:
         elements = None
         if buffer is not None:
-            elements = self.scalars(dtype, self.buffers[buffer])
+            data = self.buffers[buffer]
+            elements = self.scalars(dtype, decoded(data, struct.calcsize(FORMATS[dtype]), *coding) if coding else data)
             if order == "F":
                 elements = [elements[offset] for offset in fortran_offsets(shape)]
         return {"dtype": dtype, "shape": shape, "order": order, "buffer": buffer, "access": access,
-                "writeable": writeable, "elements in C order": elements}  # fmt: skip
+                "writeable": writeable, **({"coding": coding[0]} if coding else {}),
+                "elements in C order": elements}  # fmt: skip
 
     def scalars(self, dtype: str, data: bytes) -> list[Any]:
         return [self.meaning(one) for (one,) in struct.iter_unpack(f"<{FORMATS[dtype]}", data)]
+
+
+def decoded(frame: bytes, itemsize: int, coding: str) -> bytes:
+    """The bytes that PROTOCOL.md says, of a frame of zstd with a size of one byte and one block that is not packed."""
+    assert frame[:5] == b"\x28\xb5\x2f\xfd\x20"
+    planes = frame[9:]
+    assert len(planes) == frame[5]
+    count, mask = len(planes) // itemsize, (1 << 8 * itemsize) - 1
+    values = [int.from_bytes(planes[number::count], "little") for number in range(count)]
+    differences = {"shuffle": 0, "delta": 1, "delta2": 2}[coding.split("-")[0]]
+    if differences:
+        values = [value >> 1 ^ -(value & 1) & mask for value in values]
+    for _ in range(differences):
+        values = [value & mask for value in itertools.accumulate(values)]
+    return b"".join(value.to_bytes(itemsize, "little") for value in values)
 
 
 def fortran_offsets(shape: list[int]) -> list[int]:

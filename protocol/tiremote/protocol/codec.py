@@ -101,7 +101,7 @@ def request_from_header(header: dict[str, Any]) -> Request:
 def decode_reply(frames: Sequence[Buffer]) -> Reply:
     """What a worker sent. Raises `ProtocolError`."""
     # A reply's size is the worker's choice, and bounded there.
-    limits = Limits(header_bytes=1 << 31, buffer_bytes=1 << 40, buffers=1 << 20)
+    limits = Limits(header_bytes=1 << 31, buffer_bytes=1 << 40, buffers=1 << 20, session_bytes=1 << 40)
     header_frame, buffers = _split(frames, limits)
     header = read_header(header_frame, buffers, limits)
     op = header.get("op")

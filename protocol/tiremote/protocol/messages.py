@@ -3,7 +3,8 @@
 One request class per op; ``OPS`` maps the op's wire name to its class. The bytes are made and read in `codec`
 alone, and checked there against the annotations here: a wrong type never gets as far as an instance.
 
-What all requests have is in `request`, those about source are in `code_requests`; both are given on from here.
+What all requests have is in `request`, those about source are in `code_requests`, those about arrays in
+`array_requests`; all are given on from here.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from tiremote.protocol.array_requests import FILLS, FORMS, KINDS, Alloc, Axis, Fetch, FlatRange, Put
 from tiremote.protocol.attributes import GetAttribute, SetAttribute
 from tiremote.protocol.code_requests import Compare, Compile, CompileAll, History, Rollback, Side, UnitText
 from tiremote.protocol.errors import ProtocolError, shown
@@ -20,7 +22,7 @@ from tiremote.protocol.receipts import Timing
 from tiremote.protocol.request import EngineRequest, FollowedRequest, Request, RequestId, check_limit, check_seconds
 from tiremote.protocol.syntax_tree import GetSyntaxTree
 from tiremote.protocol.tapes import ClearGradients, CloseTape, OpenTape
-from tiremote.protocol.values import Handle, Ref, WireArray
+from tiremote.protocol.values import Handle, Ref
 
 __all__ = [
     "FILLS",
@@ -74,28 +76,6 @@ __all__ = [
 #: The version this code speaks, and the oldest that it still understands.
 VERSION = 1
 OLDEST_VERSION = 1
-
-#: One axis of a region: an index, or (start, stop, step) with None where Python's slice has none.
-Axis = int | tuple[int | None, int | None, int | None]
-#: ``start`` and ``stop`` count scalar elements in C order.
-FlatRange = tuple[int, int]
-
-#: What `Alloc` makes, what it puts there, and how `Fetch` shows it.
-KINDS = ("ndarray", "field", "array")
-FILLS = ("empty", "value", "arange", "random")
-FORMS = ("array", "summary", "handle")
-
-
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ProtocolError(f"{name} is one of {', '.join(known)}; {shown(value)} came")
-
-
-def _part(region: tuple[Axis, ...] | None, flat: FlatRange | None) -> None:
-    if region is not None and flat is not None:
-        raise ProtocolError("a part is a region or a flat range, not both")
-    if flat is not None and not 0 <= flat[0] <= flat[1]:
-        raise ProtocolError(f"a flat range is [start, stop] with 0 <= start <= stop; {list(flat)} came")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -181,13 +161,15 @@ class Requests(Request):
 class Collect(FollowedRequest):
     """Answered as ``request`` is, by whichever client of the session that was sent, with its events before it.
 
-    ``seat``, of `RequestLine`, tells whose it is where several clients have a request of that id.
+    ``seat``, of `RequestLine`, tells whose it is where several clients have a request of that id. ``codings``: those
+    that this client reads.
     """
 
     op: ClassVar[str] = "collect"
 
     request: RequestId
     seat: int | None = None
+    codings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -219,6 +201,7 @@ class Run(EngineRequest):
 
     Where ``compile_deadline`` is given it counts the seconds in which kernels are compiled, wherever in the call that
     is, and ``deadline`` counts all others. On ``tape``, of `OpenTape`, what the call launches is recorded.
+    ``codings``: what arrays that come back may be coded with.
     """
 
     op: ClassVar[str] = "run"
@@ -229,85 +212,11 @@ class Run(EngineRequest):
     kwargs: dict[str, Any] = field(default_factory=dict)
     compile_deadline: float | None = None
     tape: Handle | None = None
+    codings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         EngineRequest.__post_init__(self)
         check_limit("compile_deadline", self.compile_deadline)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Put(EngineRequest):
-    """Writes ``array`` (or the kept ``source``) into ``target``, whole or in part. Without a target: a new ndarray.
-
-    ``cast``: other dtypes are converted, value-checked; without it they are refused.
-    """
-
-    op: ClassVar[str] = "put"
-
-    target: Ref | None = None
-    array: WireArray | None = None
-    source: Ref | None = None
-    region: tuple[Axis, ...] | None = None
-    flat: FlatRange | None = None
-    cast: bool = False
-    label: str | None = None
-
-    def __post_init__(self) -> None:
-        EngineRequest.__post_init__(self)
-        _part(self.region, self.flat)
-        if (self.array is None) == (self.source is None):
-            raise ProtocolError("put takes an array or a source, one of them")
-        if self.target is None and (self.region is not None or self.flat is not None):
-            raise ProtocolError("put writes a region or a flat range of a target; there is no target")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Alloc(EngineRequest):
-    """Makes an ``ndarray`` or a ``field``, or with ``copy_of`` a host ``array`` holding what that holds now.
-
-    ``fill`` is ``empty``, ``value`` (with ``value``), ``arange`` or ``random`` (uniform in [0, 1), with ``seed``).
-    ``needs_dual``, of fields, is for forward mode. With a ``target`` nothing is made: the target is filled.
-    """
-
-    op: ClassVar[str] = "alloc"
-
-    kind: str = "ndarray"
-    dtype: str = "f32"
-    shape: tuple[int, ...] = ()
-    element_shape: tuple[int, ...] = ()
-    needs_grad: bool = False
-    needs_dual: bool = False
-    fill: str = "empty"
-    value: Any = None
-    seed: int | None = None
-    label: str | None = None
-    copy_of: Ref | None = None
-    target: Ref | None = None
-
-    def __post_init__(self) -> None:
-        EngineRequest.__post_init__(self)
-        _one_of("kind", self.kind, KINDS)
-        _one_of("fill", self.fill, FILLS)
-        for size in (*self.shape, *self.element_shape):
-            if size < 0:
-                raise ProtocolError(f"a shape's sizes count from 0; {size} came")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Fetch(EngineRequest):
-    """Reads ``target``, whole or in part. ``form`` is ``array``, ``summary``, or ``handle`` (no bytes: what it is)."""
-
-    op: ClassVar[str] = "fetch"
-
-    target: Ref
-    region: tuple[Axis, ...] | None = None
-    flat: FlatRange | None = None
-    form: str = "array"
-
-    def __post_init__(self) -> None:
-        EngineRequest.__post_init__(self)
-        _one_of("form", self.form, FORMS)
-        _part(self.region, self.flat)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

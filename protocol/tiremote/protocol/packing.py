@@ -1,6 +1,6 @@
 """Values to msgpack and back, with the extension types that msgpack lacks.
 
-1 array ``[dtype, shape, order, buffer or nil, access, writeable]``, 2 handle ``[kind, id, meta]``,
+1 array ``[dtype, shape, order, buffer or nil, access, writeable, coding]``, 2 handle ``[kind, id, meta]``,
 3 scalar ``[dtype, bytes]``, 4 tuple (its items), 5 name ``[unit or nil, dotted name]``. Array bytes are never
 copied through msgpack: a descriptor points to the buffer frame that holds them.
 """
@@ -35,10 +35,13 @@ _PLAIN: tuple[Any, ...] = (bool, int, float, str, bytes, list, dict)
 _BUFFER_BYTES = 1024
 
 
-def pack(value: Any, buffers: list[Buffer]) -> bytes:
-    """Packs a value, appending the bytes of every array in it to ``buffers``. Raises `UnsupportedType`."""
+def pack(value: Any, buffers: list[Buffer], codings: Sequence[str] = ()) -> bytes:
+    """Packs a value, appending the bytes of every array in it to ``buffers``. Raises `UnsupportedType`.
+
+    ``codings``: those by which arrays may be made smaller.
+    """
     _check(value, 0)
-    return _dump(value, _extension_packer(buffers))
+    return _dump(value, _extension_packer(buffers, codings))
 
 
 def _check(value: Any, depth: int) -> None:
@@ -57,17 +60,19 @@ def _dump(value: Any, default: Callable[[Any], Any] | None = None, strict: bool 
         raise UnsupportedType(f"a value does not travel: {error}") from None
 
 
-def _extension_packer(buffers: list[Buffer]) -> Callable[[Any], Any]:
+def _extension_packer(buffers: list[Buffer], codings: Sequence[str]) -> Callable[[Any], Any]:
     def default(value: Any) -> Any:
         if isinstance(value, np.ndarray):
             value = wire_array(value)
         if isinstance(value, WireArray):
+            value = value.coded(codings)
             number = None
             if value.data is not None:
                 number = len(buffers)
                 buffers.append(value.data)
             d = value.descriptor
-            return _ext(ARRAY, [d.dtype, list(d.shape), d.order, number, d.access, d.writeable])
+            coding = [] if d.coding is None else [d.coding]
+            return _ext(ARRAY, [d.dtype, list(d.shape), d.order, number, d.access, d.writeable, *coding])
         if isinstance(value, Handle):
             _check(value.meta, 0)
             return _ext(HANDLE, [value.kind, value.id, value.meta])
@@ -163,20 +168,42 @@ def unpack(header: Buffer, buffers: Sequence[Buffer] = (), limits: Limits | None
             size=size,
             limit=limits.header_bytes,
         )
-    return _unpack(header, buffers, 0)
+    return _unpack(header, _Came(buffers, limits), 0)
 
 
-def _unpack(data: Buffer, buffers: Sequence[Buffer], depth: int) -> Any:
+class _Came:
+    """The buffers of a message, and how many bytes its coded arrays may still be."""
+
+    __slots__ = ("_left", "_limits", "buffers")
+
+    def __init__(self, buffers: Sequence[Buffer], limits: Limits) -> None:
+        self.buffers = buffers
+        self._limits = limits
+        self._left = limits.session_bytes
+
+    def take_coded(self, descriptor: ArrayDescriptor) -> None:
+        """Raises `PayloadTooLarge` for what would be too much when it is decoded."""
+        size, most = descriptor.nbytes, min(self._limits.buffer_bytes, self._left)
+        if size > most:
+            raise PayloadTooLarge(
+                f"a coded array of {size} bytes came, at most {most} are taken here: send flat ranges",
+                size=size,
+                limit=most,
+            )
+        self._left -= size
+
+
+def _unpack(data: Buffer, came: _Came, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise ProtocolError(f"a value is nested more than {MAX_DEPTH} deep")
 
     def ext_hook(code: int, content: bytes) -> Any:
         if code == TUPLE:
-            return tuple(_expect(_unpack(content, buffers, depth + 1), "a tuple's content"))
+            return tuple(_expect(_unpack(content, came, depth + 1), "a tuple's content"))
         read = _EXTENSIONS.get(code)
         if read is None:
             raise ProtocolError(f"unknown extension type {code}; known are {ARRAY} to {NAME}")
-        return read(_expect(load(content), f"the content of extension type {code}"), buffers)
+        return read(_expect(load(content), f"the content of extension type {code}"), came)
 
     return load(data, ext_hook)
 
@@ -187,9 +214,9 @@ def _expect(value: Any, what: str) -> list[Any]:
     return value
 
 
-def _read_array(content: list[Any], buffers: Sequence[Buffer]) -> WireArray:
-    if not 4 <= len(content) <= 6 or not isinstance(content[1], list):
-        raise ProtocolError("an array is [dtype, shape, order, buffer or nil, access?, writeable?]")
+def _read_array(content: list[Any], came: _Came) -> WireArray:
+    if not 4 <= len(content) <= 7 or not isinstance(content[1], list):
+        raise ProtocolError("an array is [dtype, shape, order, buffer or nil, access?, writeable?, coding?]")
     dtype, shape, order, number, *rest = content
     descriptor = ArrayDescriptor(
         dtype=dtype,
@@ -198,25 +225,30 @@ def _read_array(content: list[Any], buffers: Sequence[Buffer]) -> WireArray:
         buffer=number,
         access=rest[0] if rest else "inout",
         writeable=rest[1] if len(rest) > 1 else True,
+        coding=rest[2] if len(rest) > 2 else None,
     )
+    buffers = came.buffers
     if number is None:
         return WireArray(descriptor, None)
     if number >= len(buffers):
         raise ProtocolError(f"an array points to buffer {number}, but {len(buffers)} buffers came")
     array = WireArray(descriptor, buffers[number])
+    if descriptor.coding is not None:
+        came.take_coded(descriptor)
+        return array
     size = memoryview(buffers[number]).nbytes
     if size != descriptor.nbytes:
         array.view()  # raises, with both sizes
     return array
 
 
-def _read_handle(content: list[Any], _: Sequence[Buffer]) -> Handle:
+def _read_handle(content: list[Any], _: _Came) -> Handle:
     if len(content) not in (2, 3):
         raise ProtocolError("a handle is [kind, id, meta?]")
     return Handle(kind=content[0], id=content[1], meta=content[2] if len(content) > 2 else {})
 
 
-def _read_scalar(content: list[Any], _: Sequence[Buffer]) -> Any:
+def _read_scalar(content: list[Any], _: _Came) -> Any:
     if len(content) != 2 or not isinstance(content[1], bytes):
         raise ProtocolError("a scalar is [dtype, bytes]")
     dtype = dtype_of(content[0])
@@ -227,13 +259,13 @@ def _read_scalar(content: list[Any], _: Sequence[Buffer]) -> Any:
     return np.frombuffer(content[1], dtype)[0]
 
 
-def _read_name(content: list[Any], _: Sequence[Buffer]) -> Name:
+def _read_name(content: list[Any], _: _Came) -> Name:
     if len(content) != 2:
         raise ProtocolError("a name is [unit or nil, dotted name]")
     return Name(unit=content[0], name=content[1])
 
 
-_EXTENSIONS: dict[int, Callable[[list[Any], Sequence[Buffer]], Any]] = {
+_EXTENSIONS: dict[int, Callable[[list[Any], _Came], Any]] = {
     ARRAY: _read_array,
     HANDLE: _read_handle,
     SCALAR: _read_scalar,

@@ -44,6 +44,7 @@ class HelloResult:
     """``token`` goes into every later request. ``rejoined``: the session was there already.
 
     ``generation`` counts the engines that it has had. ``runtimes`` are those that a session of this worker may ask for.
+    ``codings`` are those of arrays that the worker reads and makes.
     """
 
     version: int
@@ -58,6 +59,7 @@ class HelloResult:
     rejoined: bool = False
     lease: float = 0.0
     generation: int = 0
+    codings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Literal
 
 import numpy as np
 
+from tiremote.protocol.coding import check_coding, chosen, decoded, encoded
 from tiremote.protocol.dtypes import dtype_of, name_of
 from tiremote.protocol.errors import ProtocolError, UnsupportedType, shown
 
@@ -27,6 +29,7 @@ class ArrayDescriptor:
     The bytes are the elements in C or Fortran ``order`` without gaps. ``access`` matters for the arguments of
     a call: ``in`` is never sent back, ``out`` is not sent there, ``inout`` comes back where it changed.
     ``writeable`` False: the caller's memory must not change, so a call that writes to it is refused.
+    ``coding``: how the bytes are made smaller (`coding`); None: they are as they are.
     """
 
     dtype: str
@@ -35,6 +38,7 @@ class ArrayDescriptor:
     buffer: int | None = None
     access: Access = "inout"
     writeable: bool = True
+    coding: str | None = None
 
     def __post_init__(self) -> None:
         itemsize = dtype_of(self.dtype).itemsize
@@ -51,14 +55,21 @@ class ArrayDescriptor:
             raise ProtocolError(f"a buffer's number counts from 0, not {shown(self.buffer)}")
         if type(self.writeable) is not bool:
             raise ProtocolError(f"an array's writeable is a boolean, not {shown(self.writeable)}")
+        if self.coding is not None:
+            check_coding(self.coding)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the whole array."""
+        """Bytes of the whole array, decoded."""
         return prod(self.shape) * dtype_of(self.dtype).itemsize
 
     def view(self, buffer: Any) -> np.ndarray:
-        """A read-only array over ``buffer``, without a copy. Raises `ProtocolError` where the size is not right."""
+        """A read-only array over ``buffer``, without a copy, or decoded from it.
+
+        Raises `ProtocolError` where the size is not right, or what is coded does not decode.
+        """
+        if self.coding is not None:
+            buffer = decoded(buffer, dtype_of(self.dtype).itemsize, self.coding, self.nbytes)
         size = memoryview(buffer).nbytes
         if size != self.nbytes:
             raise ProtocolError(
@@ -126,21 +137,37 @@ Ref = Handle | Name
 class WireArray:
     """An array as it came or as it goes: the descriptor, and the bytes in the message's memory (None: no bytes)."""
 
-    __slots__ = ("data", "descriptor")
+    __slots__ = ("_view", "data", "descriptor")
 
     def __init__(self, descriptor: ArrayDescriptor, data: Any) -> None:
         self.descriptor = descriptor
         self.data = data
+        self._view: np.ndarray | None = None
 
     def view(self) -> np.ndarray:
-        """The array over the message's own memory, read-only."""
+        """The array over the message's own memory, read-only. One that is coded is decoded once."""
         if self.data is None:
             raise ProtocolError("this array travelled without its bytes")
-        return self.descriptor.view(self.data)
+        if self.descriptor.coding is None:
+            return self.descriptor.view(self.data)
+        if self._view is None:
+            self._view = self.descriptor.view(self.data)
+        return self._view
 
     def copy(self) -> np.ndarray:
         """The array in memory of its own, writeable, in its order."""
         return self.view().copy(order=self.descriptor.order)
+
+    def coded(self, codings: Sequence[str]) -> WireArray:
+        """The same array by one of these codings, or as it is, where none makes it smaller by as much as it costs."""
+        if not codings or self.data is None or self.descriptor.coding is not None:
+            return self
+        itemsize = dtype_of(self.descriptor.dtype).itemsize
+        coding = chosen(self.data, itemsize, codings)
+        if coding is None:
+            return self
+        data = encoded(self.data, itemsize, coding)
+        return WireArray(replace(self.descriptor, coding=coding), data) if len(data) < self.descriptor.nbytes else self
 
     def __repr__(self) -> str:
         return f"WireArray({self.descriptor})"

@@ -19,7 +19,7 @@ from tiremote.protocol.dtypes import name_of
 from tiremote.protocol.errors import KernelArgumentError
 from tiremote.protocol.messages import Alloc
 from tiremote.protocol.receipts import Parameter
-from tiremote.protocol.values import Access, Handle, Ref, WireArray, wire_array
+from tiremote.protocol.values import Access, Handle, Ref, WireArray
 
 #: A position or a keyword, or the path to what is inside of an argument, such as ``0.mass`` or ``state.x``.
 Key = int | str
@@ -181,7 +181,7 @@ def _packed_array(
         return _lend(array, access, call)
     if key is not None:
         call._arrays[key] = array
-    wire = wire_array(array, access=access)
+    wire = call.exchange.compression.sent(array, access=access)
     if snapshot and wire.data is not None:
         return WireArray(wire.descriptor, bytes(wire.data))
     return wire

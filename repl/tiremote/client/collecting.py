@@ -87,10 +87,14 @@ def collect(directory: Directory, request: RequestLine | RequestId) -> RequestFu
             return thawed(exchange, one if fetched.handle is None else fetched.handle)
         return ok.result
 
-    if isinstance(request, RequestLine):
-        asked = Collect(id="", request=request.request, seat=request.seat, events=exchange.events)
-        future = exchange.collect(asked, typed, expects=request.nbytes)
-    else:
-        future = exchange.collect(Collect(id="", request=request, events=exchange.events), typed)
+    line = request if isinstance(request, RequestLine) else None
+    asked = Collect(
+        id="",
+        request=request if isinstance(request, str | int) else request.request,
+        seat=None if line is None else line.seat,
+        events=exchange.events,
+        codings=exchange.compression.codings,
+    )
+    future = exchange.collect(asked, typed, expects=0 if line is None else line.nbytes)
     future.written = written
     return future

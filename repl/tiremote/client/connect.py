@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tiremote.client.compression import Compress
 from tiremote.client.exchange import Exchange
 from tiremote.client.keys import CurveKeys, load_keys
 from tiremote.client.link import Link
@@ -40,6 +41,7 @@ def connect(
     on_output: OutputHandler | None = print_output,
     client: str | None = None,
     runtime: str | None = None,
+    compress: Compress = "auto",
 ) -> Session:
     """Opens a session on the worker at ``url``, or on a local worker that is started for it and ends with it.
 
@@ -56,15 +58,20 @@ def connect(
     default ``client.key_secret`` in the folder that `tiremote keygen` writes to) and ``server_key`` (the path of
     the worker's ``.key`` file or the 40 characters of its public key) turn CURVE on.
 
+    ``compress``: ``"auto"`` makes arrays smaller on their way (without loss) where the link is measured to be slow and
+    a sample of the array shrinks; True does so on any link, False on none.
+
     ``on_output`` takes what remote code prints (``None``: it is not sent); ``client`` is the name that others see.
 
     Raises `WorkerUnreachable`, `Unauthorized`, `VersionMismatch`, `Refused` (an option that is not taken), and
-    `ValueError` for an address or a key that is none.
+    `ValueError` for an address or a key that is none, or another ``compress``.
     """
     wanted = dict(options or {})
     named = {"arch": arch, "default_fp": default_fp, "default_ip": default_ip, "runtime": runtime}
     wanted |= {name: _option(value) for name, value in named.items() if value is not None}
     wanted |= {name: value for name, value in {"debug": debug, "random_seed": random_seed}.items() if value is not None}
+    if compress not in ("auto", True, False):
+        raise ValueError(f"compress={compress!r} came: it is 'auto', True or False")
     if url is not None:
         check_address(url)
     keys = load_keys(key, server_key)
@@ -81,6 +88,7 @@ def connect(
         arch=arch,
         runtime=runtime,
         snapshot_every=snapshot_every,
+        compress=compress,
     )
     return opening.open()
 
@@ -98,6 +106,7 @@ class Opening:
     arch: str | None
     runtime: str | None
     snapshot_every: float | None = None
+    compress: Compress = "auto"
 
     def with_options(self, options: Mapping[str, Any]) -> Opening:
         """The same for a new session whose options of Taichi differ."""
@@ -113,7 +122,7 @@ class Opening:
                 worker = started = LocalWorker.start(arch=self.arch, runtime=self.runtime)
             url = worker.address
         link = Link(url, quiet_limit=self.timeout, keys=self.keys)
-        exchange = Exchange(link, on_output=self.on_output)
+        exchange = Exchange(link, on_output=self.on_output, compress=self.compress)
         try:
             hello = exchange.open(self.hello, liveness=self.liveness)
         except BaseException:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, TypeVar
 
+from tiremote.client.compression import Compress, Compression
 from tiremote.client.core import Pending
 from tiremote.client.link import Link
 from tiremote.client.output import OutputHandler
@@ -128,7 +129,7 @@ class RequestFuture(Future[T]):
 class Exchange:
     """One client's conversation with a worker, usable from every thread."""
 
-    def __init__(self, link: Link, *, on_output: OutputHandler | None) -> None:
+    def __init__(self, link: Link, *, on_output: OutputHandler | None, compress: Compress = "auto") -> None:
         self.limits = Limits()
         self.releases = Releases()
         self.last_timing: Timing | None = None
@@ -141,6 +142,7 @@ class Exchange:
         #: The last engine of the session that was heard of: a request that is sent is not run on an older state.
         self._generation: int | None = None
         self.clock = link.clock
+        self.compression = Compression(compress, local=link.address.startswith("ipc://"), clock=link.clock)
         self._link = link
         self._on_output = on_output
         self._token: str | None = None
@@ -177,6 +179,7 @@ class Exchange:
         self.limits = result.limits
         self.options = result.options
         self._generation = result.generation
+        self.compression.agreed(result)
         self._link.established(result.token, quiet_limit=liveness)
         return result
 
@@ -278,11 +281,14 @@ class Exchange:
         if isinstance(request, EngineRequest):
             request = replace(request, generation=self._generation)
         frames = encode(request)
-        weight = max(self._check(frames), expects)
+        sent = self._check(frames)
+        measured = self.compression.began(request, sent, expects)
         future: RequestFuture[T] = RequestFuture(self, request.id, queued=isinstance(request, FollowedRequest))
 
         def settle(answer: Ok | TiremoteError) -> None:
             self._under_way.pop(request.id, None)
+            if measured is not None:
+                self.compression.ended(measured, answer)
             if isinstance(answer, TiremoteError):
                 if isinstance(answer, EngineError):
                     self.losses += 1
@@ -297,7 +303,7 @@ class Exchange:
                 _complete(future, then, answer)
 
         self._under_way[request.id] = future
-        return Pending(request, frames, settle, self._on_event, weight), future
+        return Pending(request, frames, settle, self._on_event, max(sent, expects)), future
 
     def _post(self, pending: Pending) -> None:
         try:

@@ -45,8 +45,10 @@ def fetch(
 ) -> np.ndarray:
     """The whole array of full ``shape`` (elements included). ``kind`` is ``ndarray``, ``array`` or ``field``."""
     nbytes = prod(shape) * dtype.itemsize
+    for first in exchange.compression.probes(exchange.compression.down, nbytes, dtype.itemsize):
+        exchange.call(Fetch(id="", target=target, flat=(0, first)), FetchResult, expects=first * dtype.itemsize)
     if prod(shape) <= piece_of(dtype) or (kind == "field" and nbytes <= exchange.limits.buffer_bytes):
-        result = exchange.call(Fetch(id="", target=target), FetchResult, expects=nbytes)
+        result = exchange.call(_fetch(exchange, target), FetchResult, expects=nbytes)
         array = local_array(result.value).reshape(shape)
         if progress is not None:
             progress(nbytes, nbytes)
@@ -83,7 +85,7 @@ def fetch_into(exchange: Exchange, target: Ref, flat: np.ndarray, progress: Prog
 
     steps = (
         (
-            Fetch(id="", target=target, flat=(start, stop)),
+            _fetch(exchange, target, flat=(start, stop)),
             FetchResult,
             take(start, stop),
             (stop - start) * flat.itemsize,
@@ -105,8 +107,11 @@ def send(
 ) -> None:
     """Writes ``values``, of the full shape, over the whole remote array of ``dtype``."""
     nbytes = values.nbytes
+    for first in exchange.compression.probes(exchange.compression.up, values.nbytes, values.itemsize):
+        part = wire_array(np.asarray(values.flat[:first]))
+        exchange.call(Put(id="", target=target, flat=(0, first), array=part, cast=cast), ArrayResult)
     if values.size <= piece_of(values.dtype) or (kind == "field" and nbytes <= exchange.limits.buffer_bytes):
-        exchange.call(Put(id="", target=target, array=wire_array(values), cast=cast), ArrayResult)
+        exchange.call(Put(id="", target=target, array=exchange.compression.sent(values), cast=cast), ArrayResult)
         if progress is not None:
             progress(nbytes, nbytes)
     elif kind != "field":
@@ -131,7 +136,7 @@ def send_from(
             # Of another layout only a piece at a time is put in order.
             part = np.asarray(values.flat[start:stop]) if flat is None else flat[start:stop]
             size = part.nbytes
-            request = Put(id="", target=target, flat=(start, stop), array=wire_array(part), cast=cast)
+            request = Put(id="", target=target, flat=(start, stop), array=exchange.compression.sent(part), cast=cast)
             yield request, ArrayResult, lambda _, size=size: size, 0  # type: ignore[misc]
 
     _in_flight(exchange, steps(), values.nbytes, progress)
@@ -145,7 +150,7 @@ def fetch_region(
     shape = (*region.shape, *element_shape)
     if region.size <= most:
         result = exchange.call(
-            Fetch(id="", target=target, region=region.wire), FetchResult, expects=prod(shape) * dtype.itemsize
+            _fetch(exchange, target, region=region.wire), FetchResult, expects=prod(shape) * dtype.itemsize
         )
         return local_array(result.value, dtype).reshape(shape)
     out = np.empty(shape, dtype)
@@ -159,7 +164,7 @@ def fetch_region(
         return copy
 
     steps = (
-        (Fetch(id="", target=target, region=piece.wire), FetchResult, take(index), PIECE)
+        (_fetch(exchange, target, region=piece.wire), FetchResult, take(index), PIECE)
         for piece, index in region.pieces(most)
     )
     _in_flight(exchange, steps, out.nbytes, None)
@@ -175,7 +180,7 @@ def send_region(exchange: Exchange, target: Ref, region: Region, values: np.ndar
         for piece, index in region.pieces(most):
             part = values[index]
             size = part.nbytes
-            request = Put(id="", target=target, region=piece.wire, array=wire_array(part), cast=cast)
+            request = Put(id="", target=target, region=piece.wire, array=exchange.compression.sent(part), cast=cast)
             yield request, ArrayResult, lambda _, size=size: size, 0  # type: ignore[misc]
 
     _in_flight(exchange, steps(), values.nbytes, None)
@@ -212,6 +217,10 @@ def local_array(value: Any, dtype: np.dtype | None = None) -> np.ndarray:
 
 def _wire(value: Any) -> WireArray:
     return value if isinstance(value, WireArray) else wire_array(np.asarray(value))
+
+
+def _fetch(exchange: Exchange, target: Ref, **part: Any) -> Fetch:
+    return Fetch(id="", target=target, codings=exchange.compression.asked(), **part)
 
 
 def _ranges(size: int, dtype: np.dtype) -> Iterator[tuple[int, int]]:

@@ -461,3 +461,19 @@ def test_a_seat_with_answers_that_wait_is_the_last_to_be_given_away() -> None:
     newest = bench.hello(OTHER, session="lab")
     collect(bench, newest, request.id)
     assert told(bench, OTHER, "c") == ["ok"]
+
+
+def test_an_answer_whose_arrays_may_be_coded_is_collected_by_whoever_reads_them(bench: FrontBench) -> None:
+    """Others are refused, while it runs and when it is answered, unless the answer is an error."""
+    token = bench.hello(session="lab")
+    other = bench.hello(session="lab")
+    run = Run(id=1, token=token, target=Name(name="step"), codings=("shuffle-zstd",))
+    bench.ask(run)
+    assert bench.error(collect(bench, other, 1)).code == "refused"
+    bench.done(bench.work[-1])
+    assert "coded (shuffle-zstd)" in bench.error(collect(bench, other, 1, id="d")).message
+    assert isinstance(bench.answer(collect(bench, other, 1, id="e", codings=("shuffle-zstd", "another"))), Ok)
+    failed = Run(id=2, token=token, target=Name(name="step"), codings=("shuffle-zstd",))
+    bench.ask(failed)
+    bench.failed(bench.work[-1], KernelRuntimeError("it failed"))
+    assert bench.error(collect(bench, other, 2, id="f")).code == "runtime"

@@ -166,7 +166,8 @@ class Done:
     """Engine to front: a request's answer. Buffers of the result follow.
 
     ``body`` is packed: the result, or [code, message, data]. ``poisoned``: this engine must be replaced. ``fault`` is
-    the stack of a fault of ours, for the worker's log alone.
+    the stack of a fault of ours, for the worker's log alone. ``beside``: the last buffer is none of the result's, but
+    the bytes that ``moved`` tells of, which the messages have coded.
     """
 
     tag: ClassVar[str] = "done"
@@ -181,6 +182,7 @@ class Done:
     ledger: Ledger | None = None
     poisoned: str | None = None
     fault: str | None = None
+    beside: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -120,7 +120,7 @@ class HostCopies:
                 array = self._arrays.read(value)
                 moved = self._moved(target, value, self._whole(value))
                 if array.nbytes > _SMALL:
-                    send([moved], [_bytes_of(array)])
+                    send([moved], [bytes_of(array)])
                 else:
                     batch.append((moved, array))
             except Exception as error:
@@ -210,12 +210,12 @@ def _too_large(nbytes: int, left: int, max_bytes: int) -> str:
     return f"its {nbytes:,} bytes are more than the {left:,} that this worker would still keep: see --copies"
 
 
-def _bytes_of(array: np.ndarray) -> memoryview:
-    """Of an array in C order."""
-    return array.reshape(-1).view(np.uint8).data
+def bytes_of(array: np.ndarray) -> memoryview:
+    """Of an array in C or Fortran order, as they lie."""
+    return array.reshape(-1, order="A").view(np.uint8).data
 
 
 def _send(batch: list[tuple[Moved, np.ndarray]], send: SendCopies) -> None:
     if batch:
-        send([moved for moved, _ in batch], [_bytes_of(array) for _, array in batch])
+        send([moved for moved, _ in batch], [bytes_of(array) for _, array in batch])
         batch.clear()

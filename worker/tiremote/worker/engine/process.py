@@ -22,6 +22,7 @@ from tiremote.protocol.messages import EngineRequest
 from tiremote.protocol.packing import pack
 from tiremote.protocol.results import EngineInfo
 from tiremote.worker.engine.frames import poison_in, run_error, without_colours
+from tiremote.worker.engine.host_copies import bytes_of
 from tiremote.worker.engine.nudges import Nudges, Stopped
 from tiremote.worker.engine.orphans import die_with
 from tiremote.worker.engine.output import EngineOutput
@@ -174,7 +175,7 @@ class EngineProcess:
         service.moving.interrupted()
 
         def serve() -> Any:
-            request = request_from_header(read_header(message.header, buffers))
+            request = request_from_header(read_header(message.header, buffers, service.limits))
             if not isinstance(request, EngineRequest):
                 raise AssertionError(f"the front keeps {request.op} to itself")
             if message.prints_as is None:
@@ -211,7 +212,7 @@ class EngineProcess:
         buffers: list[Any] = []
         poisoned = fault = None
         try:
-            body = pack(serve(), buffers)
+            body = pack(serve(), buffers, service.codings)
             ok = True
         except BaseException as error:
             poison = poison_in(error)
@@ -234,6 +235,9 @@ class EngineProcess:
         if self._is_copy:
             # The user's function has returned in a fork as well: that is no second engine.
             os._exit(0 if ok else 1)
+        plain = service.plain if ok and service.moved is not None else None
+        if plain is not None:
+            buffers.append(bytes_of(plain))
         done = Done(
             key=key,
             ok=ok,
@@ -245,6 +249,7 @@ class EngineProcess:
             ledger=ledger,
             poisoned=poisoned,
             fault=fault,
+            beside=plain is not None,
         )
         try:
             self._channel.send(done, buffers)

@@ -33,7 +33,7 @@ from tiremote.protocol.messages import (
 from tiremote.protocol.receipts import ArrayHolding, Receipt
 from tiremote.protocol.results import ArrayResult, CleanupResult, CompileAllResult, FetchResult, Limits, RunResult
 from tiremote.protocol.tapes import ClosedTape, TapeResult
-from tiremote.protocol.values import Handle, Name, Ref
+from tiremote.protocol.values import Handle, Name, Ref, wire_array
 from tiremote.worker.engine.accounts import Accounts
 from tiremote.worker.engine.arguments import bind_call
 from tiremote.worker.engine.arrays import Arrays
@@ -42,6 +42,7 @@ from tiremote.worker.engine.comparing import Comparer
 from tiremote.worker.engine.holdings import Holdings
 from tiremote.worker.engine.host_copies import HostCopies, SendCopies
 from tiremote.worker.engine.loader import KernelLoader
+from tiremote.worker.engine.making import make_array
 from tiremote.worker.engine.moving import Moving
 from tiremote.worker.engine.references import References, attribute, shown
 from tiremote.worker.engine.results import Kept, to_plain
@@ -75,7 +76,7 @@ class Service:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._runtime = runtime
-        self._limits = limits
+        self.limits = limits
         self._clock = clock
         self._loader = KernelLoader(runtime)
         self._arrays = Arrays(runtime)
@@ -112,13 +113,16 @@ class Service:
 
     def _begin(self, request: EngineRequest | None) -> None:
         self._request = request
+        #: What arrays of the answer may be coded with.
+        self.codings: tuple[str, ...] = request.codings if isinstance(request, Run) else ()
         self._reports.begin()
         self._dropped_units: list[str] = []
         self._new: list[ArrayHolding] = []
         self._dropped: list[str] = []
         self._reset: list[Ref] = []
-        #: What of an array came or is going.
+        #: What of an array came or is going, and its bytes where the message has them coded.
         self.moved: Moved | None = None
+        self.plain: np.ndarray | None = None
         self._runtime.compile_clock.restart()
         #: What is to be told beside the result.
         self.warnings: list[str] = []
@@ -263,12 +267,17 @@ class Service:
             made = self._arrays.create_ndarray(self._dtype_of(data), data.shape)
             self._arrays.write(made, data)
             holding = self._keep(made, request.label, made=True)
-            self.moved = self._copies.put(request, holding.handle, made, source)
+            self._note_put(request, holding.handle, made, data, source)
             return ArrayResult(holding=holding)
         target = self._references.resolve(request.target)
         self._arrays.write(target, data, request.region, request.flat, cast=request.cast)
-        self.moved = self._copies.put(request, request.target, target, source)
+        self._note_put(request, request.target, target, data, source)
         return ArrayResult(holding=None)
+
+    def _note_put(self, request: Put, name: Ref, target: Any, data: np.ndarray, source: Any) -> None:
+        self.moved = self._copies.put(request, name, target, source)
+        if request.array is not None and request.array.descriptor.coding is not None:
+            self.plain = data
 
     def _dtype_of(self, data: np.ndarray) -> str:
         return self._arrays.meta(data).dtype
@@ -282,22 +291,10 @@ class Service:
             made: Any = self._arrays.read(original)
             self.moved = self._copies.copied(request.copy_of, original)
         else:
-            made = self._make(request)
+            made = make_array(request, self._arrays)
             if request.fill != "empty":
                 self._fill(made, request)
         return ArrayResult(holding=self._keep(made, request.label, made=True))
-
-    def _make(self, request: Alloc) -> Any:
-        what = request.dtype, request.shape, request.element_shape, request.needs_grad
-        if request.kind == "field":
-            return self._arrays.create_field(*what, needs_dual=request.needs_dual)
-        if request.needs_dual:
-            raise KernelArgumentError(
-                f"needs_dual=True came for an {request.kind}: Taichi's forward mode is for fields alone",
-                parameter="needs_dual",
-            )
-        make = {"ndarray": self._arrays.create_ndarray, "array": self._arrays.create_host_array}
-        return make[request.kind](*what)
 
     def _fill(self, target: Any, request: Alloc) -> None:
         self._arrays.fill(target, request.fill, number=request.value, seed=request.seed)
@@ -319,11 +316,13 @@ class Service:
         self._check_size(target, request)
         array = self._arrays.read(target, request.region, request.flat)
         self.moved = self._copies.fetched(request, target, array)
-        return FetchResult(value=array)
+        wire = wire_array(array).coded(request.codings)
+        self.plain = None if wire.descriptor.coding is None else array
+        return FetchResult(value=wire)
 
     def _check_size(self, target: Any, request: Fetch) -> None:
         """Refuses a whole that is too large for a frame before it is read; parts are bounded by what was asked."""
-        limit = self._limits.buffer_bytes
+        limit = self.limits.buffer_bytes
         size = self._arrays.meta(target).nbytes if request.region is None else 0
         if request.flat is not None:
             size = max(request.flat[1] - request.flat[0], 0) * self._arrays.meta(target).itemsize
@@ -389,7 +388,7 @@ class Service:
         """A plain value with handles for what stays here, also for arrays that are too large for one answer."""
         if isinstance(value, Kept):
             return self._keep(value.value).handle
-        if isinstance(value, np.ndarray) and value.nbytes > self._limits.buffer_bytes:
+        if isinstance(value, np.ndarray) and value.nbytes > self.limits.buffer_bytes:
             return self._keep(value).handle
         if isinstance(value, list):
             return [self._sent(one) for one in value]

@@ -10,7 +10,7 @@ from typing import Any
 
 from tiremote.protocol.codec import encode, failure
 from tiremote.protocol.errors import TiremoteError
-from tiremote.protocol.messages import Event, Fetch, Ok, RequestId
+from tiremote.protocol.messages import EngineRequest, Event, Fetch, Ok, RequestId, Run
 from tiremote.protocol.receipts import Timing
 from tiremote.worker.front.effects import Effect, Send
 from tiremote.worker.front.record import Answer, Record
@@ -85,7 +85,13 @@ class Answers:
             self.effects.append(Send(listener.route, frames, listener=listener))
 
     def _answer(self, job: Job, **outcome: Any) -> Answer:
-        return Answer(op=job.request.op, target=describe(job), answered_at=self.wall_clock(), **outcome)
+        return Answer(
+            op=job.request.op,
+            target=describe(job),
+            answered_at=self.wall_clock(),
+            codings=codings_of(job.request),
+            **outcome,
+        )
 
     def _finish(self, job: Job, answer: Answer) -> None:
         for stream, text in job.output.flush():
@@ -111,3 +117,8 @@ class Answers:
             if not holding:
                 return
             min(holding, key=lambda seat: seat.last_seen).record.forget_oldest()
+
+
+def codings_of(request: EngineRequest) -> tuple[str, ...]:
+    """What arrays in the answer may be coded with."""
+    return request.codings if isinstance(request, Run | Fetch) else ()

@@ -21,7 +21,8 @@ Why = Literal["received", "room", "fetch"]
 class Answer:
     """What a request was answered with: the packed result with its buffers, or a failure.
 
-    ``target`` shows for people what was asked; ``answered_at`` is in seconds since 1970.
+    ``target`` shows for people what was asked; ``answered_at`` is in seconds since 1970. ``codings`` are those that its
+    arrays may have.
     """
 
     op: str
@@ -31,6 +32,7 @@ class Answer:
     timing: Timing | None = None
     buffers: tuple[Any, ...] = ()
     failure: Failure | None = None
+    codings: tuple[str, ...] = ()
 
     @property
     def nbytes(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tiremote.protocol.errors import Refused, UnknownName
 from tiremote.protocol.messages import Collect, EngineRequest, Fetch, Ping, RequestId
-from tiremote.worker.front.answers import Answers
+from tiremote.worker.front.answers import Answers, codings_of
 from tiremote.worker.front.record import Why
 from tiremote.worker.front.routes import Listener, Route
 from tiremote.worker.front.sessions import Job, Seat
@@ -67,8 +67,13 @@ class Returning:
         """Has the client told of a request as the one that sent it. Raises `UnknownName`, `Refused`."""
         owner, original = _owner(request, seat), request.request
         job = owner.jobs.get(original)
+        answer = owner.record.answer(original)
         listener = _listener(seat, request, route)
-        if job is None and owner.record.answer(original) is None:
+        if job is not None:
+            _check_codings(request, codings_of(job.request))
+        elif answer is not None:
+            _check_codings(request, () if answer.failure else answer.codings)
+        else:
             why = _NOT_KEPT[owner.record.why_not(original) or "received"]
             raise Refused(f"request {original!r} was answered, and {why}")
         seat.collects[request.id] = (owner, original)
@@ -122,6 +127,15 @@ class Returning:
 def _listener(seat: Seat, request: EngineRequest | Collect, route: Route) -> Listener:
     collects = isinstance(request, Collect)
     return Listener(claim=(seat.token, request.id), route=route, events=request.events, collects=collects)
+
+
+def _check_codings(request: Collect, coded: tuple[str, ...]) -> None:
+    unread = [each for each in coded if each not in request.codings]
+    if unread:
+        raise Refused(
+            f"the arrays of request {request.request!r} were asked for coded ({', '.join(unread)}): collect it with "
+            "these codings, or have the client that sent it collect it"
+        )
 
 
 def _owner(request: Collect, seat: Seat) -> Seat:

@@ -271,7 +271,8 @@ class Scheduler:
         engine.inflight.remove(job)
         if engine.inflight and engine.inflight[0].started is None:
             engine.inflight[0].started = now
-        self._snapshots.note(session, job, done, buffers, now)
+        plain = buffers.pop() if done.beside else None
+        self._snapshots.note(session, job, done, buffers if plain is None else [plain], now)
         if done.changes is not None:
             apply(session, done.changes, job, self._settings.history, self.copies)
         session.usage.note(job.request, session.newest, now)

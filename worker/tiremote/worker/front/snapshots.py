@@ -45,7 +45,10 @@ class Snapshots:
         self._new_key = new_key
 
     def note(self, session: Session, job: Job, done: Done, buffers: list[Any], now: float) -> None:
-        """Keeps what a put has brought or a fetch has taken, and remembers that something ran."""
+        """Keeps what a put has brought or a fetch has taken, and remembers that something ran.
+
+        ``buffers`` are the answer's, or what moved, decoded.
+        """
         request = job.request
         if job.withdrawn:
             # It never began.
@@ -58,7 +61,8 @@ class Snapshots:
             if moved.whole:
                 session.put_back.pop(moved.target, None)
             # What of a put is not in a copy is to be in the next snapshot.
-            session.snapshots.runs += self._note_put(session, job, request, moved, now) is None
+            data = buffers[0] if done.beside else _sent(job, request)
+            session.snapshots.runs += self._note_put(session, data, request, moved, now) is None
         elif isinstance(request, Alloc) and moved is not None:
             for holding in done.changes.arrays if done.changes else ():
                 self._copies.copied(session.id, holding.handle, moved, request=request.id, now=now)
@@ -70,10 +74,9 @@ class Snapshots:
             self._copies.changed(session.id)
             session.snapshots.runs += 1
 
-    def _note_put(self, session: Session, job: Job, request: Put, moved: Moved, now: float) -> HostCopy | None:
-        if request.array is None:
+    def _note_put(self, session: Session, data: Any, request: Put, moved: Moved, now: float) -> HostCopy | None:
+        if data is None:
             return self._copies.put_from(session.id, moved, request=request.id, now=now)
-        data = job.buffers[request.array.descriptor.buffer or 0]
         return self._copies.moved(session.id, moved, data, request=request.id, op="put", now=now)
 
     def is_due(self, session: Session, now: float) -> bool:
@@ -135,6 +138,11 @@ class Snapshots:
         """Its engine is gone: what runs until everything is there again is nothing that has to be copied."""
         session.snapshots.taken.clear()
         session.snapshots.runs = 0
+
+
+def _sent(job: Job, request: Put) -> Any:
+    """The bytes that came with a put, None where it has a source."""
+    return None if request.array is None else job.buffers[request.array.descriptor.buffer or 0]
 
 
 def _handles(request: EngineRequest) -> Iterator[Handle]:

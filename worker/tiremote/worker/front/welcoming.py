@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version as package_version
 
+from tiremote.protocol.coding import known_codings
 from tiremote.protocol.errors import Refused, TiremoteError, VersionMismatch
 from tiremote.protocol.messages import OLDEST_VERSION, OPS, VERSION, Hello
 from tiremote.protocol.results import HelloResult
@@ -74,6 +75,7 @@ class Welcoming:
                 rejoined=rejoined,
                 lease=session.lease,
                 generation=session.generation,
+                codings=known_codings(),
             )
             self._answers.ok(route, request.id, result)
         if error is not None and not (session.units or session.holdings()):

@@ -1,0 +1,148 @@
+"""`tiremote.client.compression`: what is coded, and when, by a clock that is set by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tiremote.client import connect
+from tiremote.client.compression import Compress, Compression
+from tiremote.protocol.coding import known_codings
+from tiremote.protocol.errors import Refused
+from tiremote.protocol.messages import Fetch, Ok, Put
+from tiremote.protocol.receipts import Timing
+from tiremote.protocol.results import EngineInfo, HelloResult, Limits
+from tiremote.protocol.values import Name, wire_array
+
+MIB = 1 << 20
+SMOOTH = np.zeros(MIB, "f4")
+NOISE = np.random.default_rng(0).integers(0, 1 << 32, MIB, dtype="u4")
+X = Name(name="x")
+HELLO = HelloResult(
+    version=1,
+    token="t",
+    session="s",
+    engine=EngineInfo(runtime="taichi", version="1", arch="cpu", device="bench"),
+    worker_version="0",
+    limits=Limits(),
+    ops=(),
+    codings=known_codings(),
+)
+
+
+class Line:
+    """A connection whose clock is set by hand."""
+
+    def __init__(self, mode: Compress = "auto", *, local: bool = False, hello: HelloResult = HELLO) -> None:
+        self.now = 0.0
+        self.compression = Compression(mode, local=local, clock=lambda: self.now)
+        self.compression.agreed(hello)
+
+    def put(self, seconds: float) -> None:
+        """A put of 1 MiB takes so long."""
+        put = Put(id=1, target=X, array=wire_array(np.zeros(MIB, "u1")))
+        measured = self.compression.began(put, MIB, 0)
+        self.now += seconds + 1.0
+        if measured is not None:
+            self.compression.ended(measured, Ok(id=1, timing=Timing(total=1.0)))
+
+    def fetch(self, seconds: float) -> None:
+        """A fetch of 1 MiB takes so long."""
+        measured = self.compression.began(Fetch(id=1, target=X), 100, MIB)
+        self.now += seconds
+        if measured is not None:
+            self.compression.ended(measured, Ok(id=1))
+
+    @property
+    def codes(self) -> tuple[bool, bool]:
+        """Whether zeros would go coded, and whether they would be asked for."""
+        return self.compression.sent(SMOOTH).descriptor.coding is not None, bool(self.compression.asked())
+
+
+def test_nothing_is_coded_on_a_fast_link() -> None:
+    """Neither before anything is known nor when it is."""
+    line = Line()
+    assert line.codes == (False, False)
+    line.put(0.002)
+    line.fetch(0.002)
+    assert line.codes == (False, False)
+
+
+def test_each_way_is_measured_by_itself() -> None:
+    """Uploads over a slow line are coded, while downloads that are fast are not."""
+    line = Line()
+    for _ in range(2):
+        line.put(1.0)
+        line.fetch(0.002)
+    assert line.codes == (True, False)
+
+
+def test_what_does_not_shrink_goes_as_it_is_over_a_slow_link_too() -> None:
+    """Random bits are sent plainly."""
+    line = Line()
+    line.put(1.0)
+    line.put(1.0)
+    assert line.compression.sent(NOISE).descriptor.coding is None
+
+
+def test_the_caller_may_say_so() -> None:
+    """True codes at once, and False never, whatever the link is."""
+    assert Line(True).codes == (True, True)
+    never = Line(False)
+    for _ in range(3):
+        never.put(1.0)
+        never.fetch(1.0)
+    assert never.codes == (False, False)
+
+
+def test_what_both_know_is_used_and_nothing_else() -> None:
+    """A worker of before, or of later, gets what it reads."""
+    assert Line(True, hello=replace(HELLO, codings=())).codes == (False, False)
+    assert Line(True, hello=replace(HELLO, codings=("shuffle-zstd", "brotli"))).compression.asked() == ("shuffle-zstd",)
+
+
+def test_nothing_is_measured_on_one_machine_or_where_the_worker_knows_no_coding() -> None:
+    """There it could change nothing."""
+    for line in (Line(local=True), Line(hello=replace(HELLO, codings=())), Line(False)):
+        assert not line.compression.measures
+        assert list(line.compression.probes(line.compression.up, 64 * MIB, 4)) == []
+
+
+def test_a_large_array_has_its_beginning_go_first_until_the_link_is_known() -> None:
+    """A slow one after two small pieces, a fast one after one; small arrays go at once."""
+    for seconds, pieces in ((1.0, 2), (0.002, 1)):
+        line = Line()
+        sent = []
+        for count in line.compression.probes(line.compression.up, 64 * MIB, 4):
+            sent.append(count)
+            line.put(seconds)
+        assert sent == [1 << 16] * pieces
+    assert list(Line().compression.probes(Line().compression.up, MIB, 4)) == []
+
+
+def test_what_came_coded_is_not_taken_for_what_was_expected() -> None:
+    """Or a slow link would seem fast, since less came than was thought."""
+    line = Line()
+    line.fetch(1.0)
+    line.fetch(1.0)
+    fetch = Fetch(id=1, target=X, codings=line.compression.asked())
+    assert line.compression.began(fetch, 100, MIB) is None
+
+
+def test_a_request_that_fails_tells_nothing() -> None:
+    """It may never have been sent."""
+    line = Line()
+    for _ in range(3):
+        measured = line.compression.began(Put(id=1, target=X, array=wire_array(SMOOTH)), MIB, 0)
+        assert measured is not None
+        line.now += 10.0
+        line.compression.ended(measured, Refused("no"))
+    assert line.compression.up.rate is None
+
+
+def test_another_way_than_there_is_is_refused() -> None:
+    """Before anything is connected."""
+    with pytest.raises(ValueError, match="compress='zip'"):
+        connect("tcp://127.0.0.1:1", compress="zip")  # type: ignore[arg-type]
