@@ -73,9 +73,10 @@ def timed(do: Callable[[], object]) -> float:
 
 def measure(address: str, mib: int, repeats: int) -> Iterator[Figure]:
     """Everything, on a worker at that address."""
-    with connect(address, compress=False) as plain, connect(address) as gpu:
+    with connect(address, compress=False, reuse=False) as plain, connect(address) as gpu:
         for name, values in contents((mib << 20) // 4):
             yield from whole(plain, gpu, name, values, repeats)
+        yield from again(plain, gpu, next(contents((mib << 20) // 4))[1], repeats)
 
 
 def whole(plain: Session, gpu: Session, name: str, values: np.ndarray, repeats: int) -> Iterator[Figure]:
@@ -91,6 +92,39 @@ def whole(plain: Session, gpu: Session, name: str, values: np.ndarray, repeats: 
         floor = seconds[f"plain {what}"]
         yield Figure(what=f"{what} {name}, plain", seconds=floor, plain=floor, nbytes=values.nbytes)
         yield Figure(what=f"{what} {name}", seconds=seconds[f"coded {what}"], plain=floor, nbytes=values.nbytes)
+
+
+def changed(values: np.ndarray, how: str, round_: int) -> np.ndarray:
+    """The same with other numbers in 1 % of it."""
+    made, count = values.copy(), values.size // 100
+    random = np.random.default_rng([round_, len(how)])
+    if how == "in one place":
+        start = int(random.integers(0, values.size - count))
+        made[start : start + count] = random.random(count, dtype=np.float32)
+    else:
+        made[random.integers(0, values.size, count)] = random.random(count, dtype=np.float32)
+    return made
+
+
+def again(plain: Session, gpu: Session, values: np.ndarray, repeats: int) -> Iterator[Figure]:
+    """An array put again where it is, or into a new one, with 1 % of it changed; and with nothing of it known."""
+    with_plain = plain.ti.ndarray(values.dtype, values.shape)
+    with_reuse = gpu.ti.ndarray(values.dtype, values.shape)
+    with_plain.from_numpy(values)
+    with_reuse.from_numpy(values)
+    for how in ("in one place", "all over"):
+        floor, reused, anew = [], [], []
+        for number in range(repeats):
+            values = changed(values, how, number)
+            floor.append(timed(lambda: with_plain.from_numpy(values)))  # noqa: B023
+            reused.append(timed(lambda: with_reuse.from_numpy(values)))  # noqa: B023
+            assert np.array_equal(with_reuse.to_numpy(), values)
+            values = changed(values, how, number + repeats)
+            other = gpu.ti.ndarray(values.dtype, values.shape)
+            anew.append(timed(lambda: other.from_numpy(values)))  # noqa: B023
+            other.free()
+        for what, seconds in ((", plain", floor), ("", reused), (", into a new array", anew)):
+            yield Figure(what=f"put again, 1 % changed {how}{what}", seconds=seconds, plain=floor, nbytes=values.nbytes)
 
 
 def inside(mib: int, repeats: int) -> None:

@@ -17,6 +17,7 @@ import msgpack
 import numpy as np
 
 from tiremote.protocol.attributes import AttributeResult
+from tiremote.protocol.chunks import FoundChunks, cut, digest_of, in_chunks
 from tiremote.protocol.codec import decode_reply, decode_request, encode, failure, id_in, id_of, read_header
 from tiremote.protocol.coding import filtered
 from tiremote.protocol.comparison import Comparison, Difference, timed
@@ -39,6 +40,7 @@ from tiremote.protocol.messages import (
     Event,
     ExplainCrash,
     Fetch,
+    FindChunks,
     GetAttribute,
     GetSyntaxTree,
     Hello,
@@ -95,7 +97,7 @@ from tiremote.protocol.results import (
 )
 from tiremote.protocol.syntax_tree import SyntaxTree
 from tiremote.protocol.tapes import ClosedTape, TapeResult
-from tiremote.protocol.values import ArrayDescriptor, Handle, Name, WireArray, wire_array
+from tiremote.protocol.values import CHUNKS, ArrayDescriptor, Handle, Name, WireArray, wire_array
 
 FOLDER = Path(__file__).parent / "vectors"
 
@@ -124,6 +126,11 @@ HOLDING = ArrayHolding(handle=HANDLE, label="x", nbytes=40, made_by=3)
 UNIT = UnitHolding(unit="kernel_0", version=1, definitions=(ADD_BASE,), source_bytes=len(SOURCE), loaded_by=2)
 USED_HOLDING = replace(HOLDING, owner="me@laptop", unused=2.5)
 USED_UNIT = replace(UNIT, version=3, nbytes=400, sizes={"x": 400}, held=(1,), owner="me@laptop", unused=0.5)
+
+#: Two chunks: 4,096 bytes of 0, 1, 2, ... and 8 bytes.
+CHUNK_KEY = "s1-a1b2c3"
+CHUNKED = wire_array(np.arange(1026, dtype="f4"))
+DIGESTS = b"".join(digest_of(chunk, CHUNK_KEY.encode()) for chunk in cut(CHUNKED.data, 4096))
 
 REQUESTS: list[tuple[str, Request]] = [
     ("hello for a private session with the worker's own options", Hello(id=1)),
@@ -213,6 +220,11 @@ REQUESTS: list[tuple[str, Request]] = [
                                                    flat=(4, 8))),
     ("put a float64 array with conversion", Put(id=13, token=TOKEN, target=HANDLE,
                                                 array=wire_array(COUNTED.astype("f8")), cast=True)),
+    ("find_chunks, in the session's cache or in the part that they are for", FindChunks(
+        id=22, token=TOKEN, digests=DIGESTS, size=4096, target=HANDLE, flat=(0, 1026))),
+    ("find_chunks, in the session's cache alone", FindChunks(id=22, token=TOKEN, digests=DIGESTS, size=4096)),
+    ("put of two chunks, the second with its bytes", Put(id=13, token=TOKEN, target=HANDLE, flat=(0, 1026),
+                                                         array=in_chunks(CHUNKED, 4096, DIGESTS, (1,)))),
     ("put one kept array into another", Put(id=13, token=TOKEN, target=HANDLE, source=Name(unit="sim", name="pos"))),
     ("alloc an ndarray of zeros", Alloc(id=14, token=TOKEN, shape=(10,))),
     ("alloc a field of vectors", Alloc(id=14, token=TOKEN, kind="field", shape=(4, 4), element_shape=(3,),
@@ -246,7 +258,8 @@ REPLIES: list[tuple[str, Reply]] = [
         Ok(id=1, result=HelloResult(
             version=1, token=TOKEN, session="lab", engine=ENGINE, worker_version="0.1.0", limits=Limits(),
             ops=("hello", "ping", "run"), options={"arch": "cuda", "debug": True, "runtime": "taichi"},
-            runtimes=("taichi", "quadrants"), lease=86400.0, codings=CODINGS)),
+            runtimes=("taichi", "quadrants"), lease=86400.0, codings=CODINGS,
+            chunk_cache=256 << 20, chunk_key=CHUNK_KEY)),
     ),
     ("ping", Ok(id=2, result=Pong())),
     ("ping, two requests have to be sent again", Ok(id=3, result=Pong(missing=(7, "a")))),
@@ -373,6 +386,7 @@ REPLIES: list[tuple[str, Reply]] = [
     ("open_tape", Ok(id=19, result=TapeResult(tape=TAPE), timing=TIMING)),
     ("close_tape", Ok(id=19, result=ClosedTape(calls=2), timing=TIMING)),
     ("clear_gradients", Ok(id=19, result=TapeResult(), timing=TIMING)),
+    ("find_chunks", Ok(id=22, result=FoundChunks(missing=(1,)), timing=TIMING)),
     ("snapshot", Ok(id=9, result=SnapshotResult(
         copied=("adder.total", "x"), skipped={"adder.tree": "it is sparse"}, nbytes=44, every_seconds=60.0),
         timing=TIMING)),
@@ -401,7 +415,8 @@ ERROR_DATA: dict[str, Any] = {
     "coming": ("sim.v",), "lost": ("y",), "generation": 2,
     "signal": "SIGSEGV", "explainable": True, "deadline": 10.0,
     "phase": "run",
-    "requested": 1 << 40, "available": 1 << 30, "name": "add_bsae", "known": ("add_base",), "handle": HANDLE.id,
+    "chunks": (1, 4), "requested": 1 << 40, "available": 1 << 30, "name": "add_bsae", "known": ("add_base",),
+    "handle": HANDLE.id,
 }  # fmt: skip
 
 
@@ -457,6 +472,10 @@ MALFORMED: list[tuple[str, list[bytes]]] = [
     ("an array of an unknown order", [_header(args=[_ext(1, ["f32", [2], "A", 0])]), bytes(8)]),
     ("an array of complex numbers", [_header(args=[_ext(1, ["c64", [1], "C", 0])]), bytes(8)]),
     ("an array in an unknown coding", [_header(args=[_ext(1, ["f32", [2], "C", 0, "in", True, "zip"])]), bytes(8)]),
+    ("digests that are cut off", [msgpack.packb(
+        {"v": 1, "op": "find_chunks", "id": 1, "token": TOKEN, "digests": bytes(40), "size": 4096})]),
+    ("chunks that are too small", [msgpack.packb(
+        {"v": 1, "op": "find_chunks", "id": 1, "token": TOKEN, "digests": bytes(32), "size": 64})]),
     ("a coded array above the limit of a buffer", [
         _header(args=[_ext(1, ["f32", [1 << 25], "C", 0, "in", True, "shuffle-zstd"])]), bytes(8)]),
     ("a scalar of too few bytes", [_header(args=[_ext(3, ["f32", b"\0\0"])])]),
@@ -500,6 +519,10 @@ def meaning(value: Any) -> Any:
             known = {"dtype": d.dtype, "shape": list(d.shape), "order": d.order, "buffer": d.buffer,
                      "access": d.access, "writeable": d.writeable}  # fmt: skip
             known |= {} if d.coding is None else {"coding": d.coding}
+            if d.coding == CHUNKS:
+                size, digests, given, coding, data = msgpack.unpackb(value.data)
+                chunks = {"size": size, "digests": digests.hex(), "given": given, "coding": coding, "data": data.hex()}
+                return {"$array": known | {"chunks": chunks}}
             elements = None if value.data is None else [meaning(one.item()) for one in value.view().reshape(-1)]
             return {"$array": known | {"elements in C order": elements}}
         case Handle():

@@ -47,6 +47,7 @@ DATA = {
     "explainable": True,
     "deadline": 2.5,
     "phase": "compile",
+    "chunks": (0, 7),
     "requested": 1 << 40,
     "available": 12,
     "name": "stpe",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import itertools
 import json
@@ -81,15 +82,17 @@ class Foreign:
     def array(
         self, dtype: str, shape: list[int], order: str, buffer: int | None, access: str, writeable: bool, *coding: str
     ) -> Any:
+        known = {"dtype": dtype, "shape": shape, "order": order, "buffer": buffer, "access": access,
+                 "writeable": writeable, **({"coding": coding[0]} if coding else {})}  # fmt: skip
         elements = None
+        if buffer is not None and coding == ("chunks",):
+            return known | {"chunks": chunks(self.buffers[buffer])}
         if buffer is not None:
             data = self.buffers[buffer]
             elements = self.scalars(dtype, decoded(data, struct.calcsize(FORMATS[dtype]), *coding) if coding else data)
             if order == "F":
                 elements = [elements[offset] for offset in fortran_offsets(shape)]
-        return {"dtype": dtype, "shape": shape, "order": order, "buffer": buffer, "access": access,
-                "writeable": writeable, **({"coding": coding[0]} if coding else {}),
-                "elements in C order": elements}  # fmt: skip
+        return known | {"elements in C order": elements}
 
     def scalars(self, dtype: str, data: bytes) -> list[Any]:
         return [self.meaning(one) for (one,) in struct.iter_unpack(f"<{FORMATS[dtype]}", data)]
@@ -108,6 +111,12 @@ def decoded(frame: bytes, itemsize: int, coding: str) -> bytes:
     for _ in range(differences):
         values = [value & mask for value in itertools.accumulate(values)]
     return b"".join(value.to_bytes(itemsize, "little") for value in values)
+
+
+def chunks(buffer: bytes) -> dict[str, Any]:
+    """The five parts that PROTOCOL.md names."""
+    size, digests, given, coding, data = msgpack.unpackb(buffer)
+    return {"size": size, "digests": digests.hex(), "given": given, "coding": coding, "data": data.hex()}
 
 
 def fortran_offsets(shape: list[int]) -> list[int]:
@@ -151,6 +160,18 @@ def test_what_is_malformed_is_refused_as_the_file_says(entry: dict[str, Any]) ->
     except TiremoteError:
         found = id_in(frames[0])
     assert entry["error"] == {"id": found, "code": caught.value.code}
+
+
+def test_the_digests_are_what_the_page_says() -> None:
+    """The first 16 bytes of the SHA-256 of the key that hello gives and the chunk's bytes."""
+    (hello,) = (entry for entry in FILES["replies.json"] if entry["description"] == "hello")
+    (put,) = (entry for entry in FILES["requests.json"] if "put of two chunks" in entry["description"])
+    key = hello["header"]["result"]["chunk_key"].encode()
+    told = put["header"]["array"]["$array"]["chunks"]
+    data = struct.pack("<1026f", *range(1026))
+    digests = [hashlib.sha256(key + data[start : start + 4096]).digest()[:16] for start in (0, 4096)]
+    assert told["digests"] == b"".join(digests).hex()
+    assert told["data"] == data[4096:].hex()
 
 
 def test_nothing_is_left_out() -> None:

@@ -35,6 +35,7 @@ def error_from_wire(code: str, message: str, data: Mapping[str, Any]) -> Tiremot
 #: What is not a plain value among the attributes that errors carry.
 _FRAMES = frozenset({"frames"})
 _NAMES = frozenset({"restored", "coming", "lost", "known"})
+_POSITIONS = frozenset({"chunks"})
 _PAIRS = frozenset({"supported"})
 _AS_OF = frozenset({"as_of"})
 
@@ -44,6 +45,8 @@ def _thaw(name: str, value: Any) -> Any:
         return tuple(SourceFrame(**{field: kind(frame[field]) for field, kind in _FRAME_FIELDS}) for frame in value)
     if name in _NAMES:
         return tuple(str(one) for one in value)
+    if name in _POSITIONS:
+        return tuple(int(one) for one in value)
     if name in _AS_OF:
         return tuple(_as_of(one) for one in value)
     if name in _PAIRS:

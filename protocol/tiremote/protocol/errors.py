@@ -17,6 +17,7 @@
     ├── OutOfMemory              host or device memory is exhausted
     ├── UnknownName              no such unit, kernel, array, attribute or session
     ├── StaleHandle              the handle is from before a crash, or was cleaned up
+    ├── MissingChunks            an array was to be made of chunks that the worker does not have any more
     ├── Refused                  well understood, and not done: a limit, a policy, a state
     ├── WorkerUnreachable        nothing is heard from the worker any more
     ├── Unauthorized             the worker does not admit this key, or not to this session
@@ -275,6 +276,14 @@ class StaleHandle(TiremoteError):
     code = "stale-handle"
     carries = ("handle",)
     handle: str | None = None
+
+
+class MissingChunks(TiremoteError):
+    """Of an array that came in chunks those at the positions ``chunks`` came without their bytes, and are not there."""
+
+    code = "missing-chunks"
+    carries = ("chunks",)
+    chunks: tuple[int, ...] = ()
 
 
 class Refused(TiremoteError):

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from tiremote.protocol.array_requests import FILLS, FORMS, KINDS, Alloc, Axis, Fetch, FlatRange, Put
 from tiremote.protocol.attributes import GetAttribute, SetAttribute
+from tiremote.protocol.chunks import FindChunks
 from tiremote.protocol.code_requests import Compare, Compile, CompileAll, History, Rollback, Side, UnitText
 from tiremote.protocol.errors import ProtocolError, shown
 from tiremote.protocol.explanation import ExplainCrash
@@ -49,6 +50,7 @@ __all__ = [
     "ExplainCrash",
     "Failure",
     "Fetch",
+    "FindChunks",
     "FlatRange",
     "FollowedRequest",
     "GetAttribute",
@@ -299,7 +301,7 @@ OPS: Mapping[str, type[Request]] = {
     for cls in (
         Hello, Ping, Status, Describe, Interrupt, Cancel, Bye, Compile, CompileAll, Run, Put, Alloc, Fetch, Cleanup,
         History, Rollback, Compare, Snapshot, Requests, Collect, ExplainCrash,
-        OpenTape, CloseTape, ClearGradients, GetAttribute, SetAttribute, GetSyntaxTree,
+        OpenTape, CloseTape, ClearGradients, GetAttribute, SetAttribute, GetSyntaxTree, FindChunks,
     )
 }  # fmt: skip
 

@@ -44,7 +44,8 @@ class HelloResult:
     """``token`` goes into every later request. ``rejoined``: the session was there already.
 
     ``generation`` counts the engines that it has had. ``runtimes`` are those that a session of this worker may ask for.
-    ``codings`` are those of arrays that the worker reads and makes.
+    ``codings`` are those of arrays that the worker reads and makes. ``chunk_cache``: so many bytes of chunks the
+    session's engine keeps, 0 for none; ``chunk_key`` is what their digests are keyed by.
     """
 
     version: int
@@ -60,6 +61,8 @@ class HelloResult:
     lease: float = 0.0
     generation: int = 0
     codings: tuple[str, ...] = ()
+    chunk_cache: int = 0
+    chunk_key: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

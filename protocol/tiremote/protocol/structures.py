@@ -52,6 +52,7 @@ def _make_converter() -> Converter:
 
     converter.register_structure_hook(str, strict(str, name="a string"))
     converter.register_structure_hook(int, strict(int, name="an int"))
+    converter.register_structure_hook(bytes, strict(bytes, name="bytes"))
     converter.register_structure_hook(bool, strict(bool, name="a boolean"))
 
     def number(value: Any, _: Any) -> float:

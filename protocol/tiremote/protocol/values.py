@@ -16,6 +16,9 @@ from tiremote.protocol.errors import ProtocolError, UnsupportedType, shown
 Order = Literal["C", "F"]
 Access = Literal["in", "out", "inout"]
 
+#: The coding of an array that comes as chunks, of which only some have their bytes (`chunks`).
+CHUNKS = "chunks"
+
 #: NumPy's own limit since 2.0.
 MAX_DIMENSIONS = 64
 #: What a signed 64-bit size can count.
@@ -55,8 +58,13 @@ class ArrayDescriptor:
             raise ProtocolError(f"a buffer's number counts from 0, not {shown(self.buffer)}")
         if type(self.writeable) is not bool:
             raise ProtocolError(f"an array's writeable is a boolean, not {shown(self.writeable)}")
-        if self.coding is not None:
+        if self.coding is not None and self.coding != CHUNKS:
             check_coding(self.coding)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return int(dtype_of(self.dtype).itemsize)
 
     @property
     def nbytes(self) -> int:
@@ -68,8 +76,10 @@ class ArrayDescriptor:
 
         Raises `ProtocolError` where the size is not right, or what is coded does not decode.
         """
+        if self.coding == CHUNKS:
+            raise ProtocolError("an array in chunks came where none is taken: put takes them")
         if self.coding is not None:
-            buffer = decoded(buffer, dtype_of(self.dtype).itemsize, self.coding, self.nbytes)
+            buffer = decoded(buffer, self.itemsize, self.coding, self.nbytes)
         size = memoryview(buffer).nbytes
         if size != self.nbytes:
             raise ProtocolError(
@@ -158,15 +168,18 @@ class WireArray:
         """The array in memory of its own, writeable, in its order."""
         return self.view().copy(order=self.descriptor.order)
 
+    def complete(self, data: np.ndarray) -> None:
+        """The bytes of an array that came in chunks have been put together."""
+        self._view = replace(self.descriptor, coding=None).view(data)
+
     def coded(self, codings: Sequence[str]) -> WireArray:
         """The same array by one of these codings, or as it is, where none makes it smaller by as much as it costs."""
         if not codings or self.data is None or self.descriptor.coding is not None:
             return self
-        itemsize = dtype_of(self.descriptor.dtype).itemsize
-        coding = chosen(self.data, itemsize, codings)
+        coding = chosen(self.data, self.descriptor.itemsize, codings)
         if coding is None:
             return self
-        data = encoded(self.data, itemsize, coding)
+        data = encoded(self.data, self.descriptor.itemsize, coding)
         return WireArray(replace(self.descriptor, coding=coding), data) if len(data) < self.descriptor.nbytes else self
 
     def __repr__(self) -> str:

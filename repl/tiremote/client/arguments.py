@@ -181,7 +181,7 @@ def _packed_array(
         return _lend(array, access, call)
     if key is not None:
         call._arrays[key] = array
-    wire = call.exchange.compression.sent(array, access=access)
+    wire = call.exchange.thrift.compression.sent(array, access=access)
     if snapshot and wire.data is not None:
         return WireArray(wire.descriptor, bytes(wire.data))
     return wire

@@ -93,7 +93,7 @@ def collect(directory: Directory, request: RequestLine | RequestId) -> RequestFu
         request=request if isinstance(request, str | int) else request.request,
         seat=None if line is None else line.seat,
         events=exchange.events,
-        codings=exchange.compression.codings,
+        codings=exchange.thrift.compression.codings,
     )
     future = exchange.collect(asked, typed, expects=0 if line is None else line.nbytes)
     future.written = written

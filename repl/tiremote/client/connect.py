@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tiremote.client.compression import Compress
+from tiremote.client.compression import When
 from tiremote.client.exchange import Exchange
 from tiremote.client.keys import CurveKeys, load_keys
 from tiremote.client.link import Link
@@ -41,7 +41,8 @@ def connect(
     on_output: OutputHandler | None = print_output,
     client: str | None = None,
     runtime: str | None = None,
-    compress: Compress = "auto",
+    compress: When = "auto",
+    reuse: When = "auto",
 ) -> Session:
     """Opens a session on the worker at ``url``, or on a local worker that is started for it and ends with it.
 
@@ -59,19 +60,22 @@ def connect(
     the worker's ``.key`` file or the 40 characters of its public key) turn CURVE on.
 
     ``compress``: ``"auto"`` makes arrays smaller on their way (without loss) where the link is measured to be slow and
-    a sample of the array shrinks; True does so on any link, False on none.
+    a sample of the array shrinks; True does so on any link, False on none. ``reuse``: likewise, arrays of 1 MiB and
+    more are put in chunks, of which only those are sent that the session does not have (by its worker's
+    ``--chunk-cache``).
 
     ``on_output`` takes what remote code prints (``None``: it is not sent); ``client`` is the name that others see.
 
     Raises `WorkerUnreachable`, `Unauthorized`, `VersionMismatch`, `Refused` (an option that is not taken), and
-    `ValueError` for an address or a key that is none, or another ``compress``.
+    `ValueError` for an address or a key that is none, or another ``compress`` or ``reuse``.
     """
     wanted = dict(options or {})
     named = {"arch": arch, "default_fp": default_fp, "default_ip": default_ip, "runtime": runtime}
     wanted |= {name: _option(value) for name, value in named.items() if value is not None}
     wanted |= {name: value for name, value in {"debug": debug, "random_seed": random_seed}.items() if value is not None}
-    if compress not in ("auto", True, False):
-        raise ValueError(f"compress={compress!r} came: it is 'auto', True or False")
+    for name, when in (("compress", compress), ("reuse", reuse)):
+        if when != "auto" and not isinstance(when, bool):
+            raise ValueError(f"{name}={when!r} came: it is 'auto', True or False")
     if url is not None:
         check_address(url)
     keys = load_keys(key, server_key)
@@ -89,6 +93,7 @@ def connect(
         runtime=runtime,
         snapshot_every=snapshot_every,
         compress=compress,
+        reuse=reuse,
     )
     return opening.open()
 
@@ -106,7 +111,8 @@ class Opening:
     arch: str | None
     runtime: str | None
     snapshot_every: float | None = None
-    compress: Compress = "auto"
+    compress: When = "auto"
+    reuse: When = "auto"
 
     def with_options(self, options: Mapping[str, Any]) -> Opening:
         """The same for a new session whose options of Taichi differ."""
@@ -122,7 +128,7 @@ class Opening:
                 worker = started = LocalWorker.start(arch=self.arch, runtime=self.runtime)
             url = worker.address
         link = Link(url, quiet_limit=self.timeout, keys=self.keys)
-        exchange = Exchange(link, on_output=self.on_output, compress=self.compress)
+        exchange = Exchange(link, on_output=self.on_output, compress=self.compress, reuse=self.reuse)
         try:
             hello = exchange.open(self.hello, liveness=self.liveness)
         except BaseException:

@@ -13,11 +13,12 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, TypeVar
 
-from tiremote.client.compression import Compress, Compression
+from tiremote.client.compression import When
 from tiremote.client.core import Pending
 from tiremote.client.link import Link
 from tiremote.client.output import OutputHandler
 from tiremote.client.releases import Releases
+from tiremote.client.thrift import Thrift
 from tiremote.protocol.codec import check_buffers, encode
 from tiremote.protocol.errors import EngineError, Interrupted, PayloadTooLarge, StaleHandle, TiremoteError
 from tiremote.protocol.messages import (
@@ -129,7 +130,9 @@ class RequestFuture(Future[T]):
 class Exchange:
     """One client's conversation with a worker, usable from every thread."""
 
-    def __init__(self, link: Link, *, on_output: OutputHandler | None, compress: Compress = "auto") -> None:
+    def __init__(
+        self, link: Link, *, on_output: OutputHandler | None, compress: When = "auto", reuse: When = "auto"
+    ) -> None:
         self.limits = Limits()
         self.releases = Releases()
         self.last_timing: Timing | None = None
@@ -142,7 +145,7 @@ class Exchange:
         #: The last engine of the session that was heard of: a request that is sent is not run on an older state.
         self._generation: int | None = None
         self.clock = link.clock
-        self.compression = Compression(compress, local=link.address.startswith("ipc://"), clock=link.clock)
+        self.thrift = Thrift(compress, reuse, local=link.address.startswith("ipc://"), clock=link.clock)
         self._link = link
         self._on_output = on_output
         self._token: str | None = None
@@ -179,7 +182,7 @@ class Exchange:
         self.limits = result.limits
         self.options = result.options
         self._generation = result.generation
-        self.compression.agreed(result)
+        self.thrift.agreed(result)
         self._link.established(result.token, quiet_limit=liveness)
         return result
 
@@ -282,13 +285,13 @@ class Exchange:
             request = replace(request, generation=self._generation)
         frames = encode(request)
         sent = self._check(frames)
-        measured = self.compression.began(request, sent, expects)
+        measured = self.thrift.meter.began(request, sent, expects)
         future: RequestFuture[T] = RequestFuture(self, request.id, queued=isinstance(request, FollowedRequest))
 
         def settle(answer: Ok | TiremoteError) -> None:
             self._under_way.pop(request.id, None)
             if measured is not None:
-                self.compression.ended(measured, answer)
+                self.thrift.meter.ended(measured, answer)
             if isinstance(answer, TiremoteError):
                 if isinstance(answer, EngineError):
                     self.losses += 1

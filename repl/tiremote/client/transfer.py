@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from tiremote.client.chunked_puts import send_in_chunks
 from tiremote.client.exchange import Exchange, RequestFuture
 from tiremote.client.regions import Region
 from tiremote.protocol.dtypes import dtype_of, name_of
@@ -45,7 +47,7 @@ def fetch(
 ) -> np.ndarray:
     """The whole array of full ``shape`` (elements included). ``kind`` is ``ndarray``, ``array`` or ``field``."""
     nbytes = prod(shape) * dtype.itemsize
-    for first in exchange.compression.probes(exchange.compression.down, nbytes, dtype.itemsize):
+    for first in exchange.thrift.meter.probes(exchange.thrift.meter.down, nbytes, dtype.itemsize):
         exchange.call(Fetch(id="", target=target, flat=(0, first)), FetchResult, expects=first * dtype.itemsize)
     if prod(shape) <= piece_of(dtype) or (kind == "field" and nbytes <= exchange.limits.buffer_bytes):
         result = exchange.call(_fetch(exchange, target), FetchResult, expects=nbytes)
@@ -107,13 +109,11 @@ def send(
 ) -> None:
     """Writes ``values``, of the full shape, over the whole remote array of ``dtype``."""
     nbytes = values.nbytes
-    for first in exchange.compression.probes(exchange.compression.up, values.nbytes, values.itemsize):
+    for first in exchange.thrift.meter.probes(exchange.thrift.meter.up, values.nbytes, values.itemsize):
         part = wire_array(np.asarray(values.flat[:first]))
         exchange.call(Put(id="", target=target, flat=(0, first), array=part, cast=cast), ArrayResult)
     if values.size <= piece_of(values.dtype) or (kind == "field" and nbytes <= exchange.limits.buffer_bytes):
-        exchange.call(Put(id="", target=target, array=exchange.compression.sent(values), cast=cast), ArrayResult)
-        if progress is not None:
-            progress(nbytes, nbytes)
+        _put(exchange, [Put(id="", target=target, array=wire_array(values), cast=cast)], nbytes, progress)
     elif kind != "field":
         send_from(exchange, target, values, cast=cast, progress=progress)
     else:
@@ -131,15 +131,13 @@ def send_from(
     """Writes the scalars of ``values``, in C order, over a remote array of the same size."""
     flat = values.reshape(-1) if values.flags.c_contiguous else None
 
-    def steps() -> Iterator[Step]:
+    def puts() -> Iterator[Put]:
         for start, stop in _ranges(values.size, values.dtype):
             # Of another layout only a piece at a time is put in order.
             part = np.asarray(values.flat[start:stop]) if flat is None else flat[start:stop]
-            size = part.nbytes
-            request = Put(id="", target=target, flat=(start, stop), array=exchange.compression.sent(part), cast=cast)
-            yield request, ArrayResult, lambda _, size=size: size, 0  # type: ignore[misc]
+            yield Put(id="", target=target, flat=(start, stop), array=wire_array(part), cast=cast)
 
-    _in_flight(exchange, steps(), values.nbytes, progress)
+    _put(exchange, puts(), values.nbytes, progress)
 
 
 def fetch_region(
@@ -176,14 +174,11 @@ def send_region(exchange: Exchange, target: Ref, region: Region, values: np.ndar
     element = prod(values.shape[len(region.shape) :])
     most = piece_of(values.dtype) // max(element, 1)
 
-    def steps() -> Iterator[Step]:
-        for piece, index in region.pieces(most):
-            part = values[index]
-            size = part.nbytes
-            request = Put(id="", target=target, region=piece.wire, array=exchange.compression.sent(part), cast=cast)
-            yield request, ArrayResult, lambda _, size=size: size, 0  # type: ignore[misc]
-
-    _in_flight(exchange, steps(), values.nbytes, None)
+    puts = (
+        Put(id="", target=target, region=piece.wire, array=wire_array(values[index]), cast=cast)
+        for piece, index in region.pieces(most)
+    )
+    _put(exchange, puts, values.nbytes, None)
 
 
 def held(exchange: Exchange, request: Alloc | Put) -> Handle:
@@ -220,7 +215,7 @@ def _wire(value: Any) -> WireArray:
 
 
 def _fetch(exchange: Exchange, target: Ref, **part: Any) -> Fetch:
-    return Fetch(id="", target=target, codings=exchange.compression.asked(), **part)
+    return Fetch(id="", target=target, codings=exchange.thrift.compression.asked(), **part)
 
 
 def _ranges(size: int, dtype: np.dtype) -> Iterator[tuple[int, int]]:
@@ -230,6 +225,22 @@ def _ranges(size: int, dtype: np.dtype) -> Iterator[tuple[int, int]]:
 
 #: A request, the type of its result, what takes that and tells the bytes it did, and the bytes that come.
 Step = tuple[Any, type[Any], Callable[[Any], int], int]
+
+
+def _put(exchange: Exchange, puts: Iterable[Put], total: int, progress: Progress | None) -> None:
+    """Does puts of plain arrays, of ``total`` bytes together, with as few bytes as the link asks for."""
+    if exchange.thrift.reuse.is_wanted(total):
+        send_in_chunks(exchange, puts, total, progress)
+        return
+
+    def steps() -> Iterator[Step]:
+        for put in puts:
+            codings = exchange.thrift.compression.for_sending()
+            request = put if not codings or put.array is None else replace(put, array=put.array.coded(codings))
+            size = 0 if put.array is None else put.array.descriptor.nbytes
+            yield request, ArrayResult, lambda _, size=size: size, 0  # type: ignore[misc]
+
+    _in_flight(exchange, steps(), total, progress)
 
 
 def _in_flight(exchange: Exchange, steps: Iterable[Step], total: int, progress: Progress | None) -> None:

@@ -224,7 +224,7 @@ class RemoteKernel(Remote):
             compile_deadline=self._limits.compile_deadline,
             events=self._exchange.events,
             tape=tape_for_run(self._exchange),
-            codings=self._exchange.compression.asked(),
+            codings=self._exchange.thrift.compression.asked(),
         )
 
 

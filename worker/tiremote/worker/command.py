@@ -69,6 +69,13 @@ _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 10_000, 30_000
     help="Bytes of copies of arrays that are kept, to be put back after a crash.",
 )
 @click.option(
+    "--chunk-cache",
+    default=Settings().chunk_cache,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Bytes of what clients send over slow links that each session keeps, so as not to be sent it again; 0: none.",
+)
+@click.option(
     "--snapshot-every",
     default=0.0,
     show_default=True,
@@ -105,6 +112,7 @@ def main(
     drain: float,
     history: int,
     copies: int,
+    chunk_cache: int,
     snapshot_every: float,
     state: Path | None,
     recycle: int,
@@ -128,6 +136,7 @@ def main(
         drain=drain,
         history=history,
         copies_bytes=copies,
+        chunk_cache=chunk_cache,
         snapshot_seconds=snapshot_every,
         recycle_bytes=recycle,
     )

@@ -57,6 +57,8 @@ class Open:
     limits: Limits = field(default_factory=Limits)
     #: The most bytes that one snapshot may hold.
     snapshot_bytes: int = 0
+    #: The most bytes of chunks that it keeps.
+    chunk_cache: int = 0
     #: A signal that ends it has Python say first, on standard error, where it was.
     last_words: bool = False
 

@@ -151,6 +151,7 @@ class EngineProcess:
                 message.limits,
                 may_stop=self._nudges.check,
                 snapshot_bytes=message.snapshot_bytes,
+                chunk_cache=message.chunk_cache,
                 send_copies=self._send_copies,
             )
         self._channel.send(ready)

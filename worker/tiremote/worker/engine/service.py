@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tiremote.protocol.comparison import Comparison
-from tiremote.protocol.errors import KernelArgumentError, PayloadTooLarge, ProtocolError
+from tiremote.protocol.errors import KernelArgumentError, ProtocolError
 from tiremote.protocol.messages import (
     Alloc,
     Cleanup,
@@ -22,6 +22,7 @@ from tiremote.protocol.messages import (
     CompileAll,
     EngineRequest,
     Fetch,
+    FindChunks,
     GetAttribute,
     GetSyntaxTree,
     OpenTape,
@@ -38,7 +39,9 @@ from tiremote.worker.engine.accounts import Accounts
 from tiremote.worker.engine.arguments import bind_call
 from tiremote.worker.engine.arrays import Arrays
 from tiremote.worker.engine.attributes import Attributes
+from tiremote.worker.engine.chunk_cache import ChunkCache
 from tiremote.worker.engine.comparing import Comparer
+from tiremote.worker.engine.fetching import check_size
 from tiremote.worker.engine.holdings import Holdings
 from tiremote.worker.engine.host_copies import HostCopies, SendCopies
 from tiremote.worker.engine.loader import KernelLoader
@@ -71,6 +74,7 @@ class Service:
         limits: Limits,
         *,
         snapshot_bytes: int = 0,
+        chunk_cache: int = 0,
         send_copies: SendCopies = lambda *_: None,
         may_stop: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.perf_counter,
@@ -82,6 +86,7 @@ class Service:
         self._arrays = Arrays(runtime)
         self._holdings = Holdings(session, generation)
         self._references = References(self._loader, self._holdings)
+        self._chunks = ChunkCache(chunk_cache, session, self._arrays, self._references.resolve)
         self._comparer = Comparer(runtime, self._arrays, self._loader, self._references, may_stop)
         self._whereabouts = Whereabouts(runtime, self._loader, self._holdings)
         self._copies = HostCopies(runtime, self._arrays, self._loader, self._holdings, self._whereabouts)
@@ -106,6 +111,7 @@ class Service:
             ClearGradients: self._tapes.clear_gradients,
             GetAttribute: attributes.get,
             SetAttribute: attributes.set,
+            FindChunks: self._chunks.find,
             GetSyntaxTree: SyntaxTrees(runtime, self._references, limits).get,
         }
         self.moving = Moving(runtime, self._loader, self._holdings, self._arrays, self._reports, self._whereabouts)
@@ -261,6 +267,7 @@ class Service:
     # ------------------------------------------------------------ arrays
 
     def _put(self, request: Put) -> ArrayResult:
+        self._chunks.complete(request.array)
         source = None if request.source is None else self._references.resolve(request.source)
         data = self._arrays.read(source) if request.array is None else request.array.view()
         if request.target is None:
@@ -313,26 +320,12 @@ class Service:
             if isinstance(plain, Kept):
                 return FetchResult(value=self._keep(plain.value, called=request.target).handle)
             return FetchResult(value=self._sent(plain))
-        self._check_size(target, request)
+        check_size(request, self._arrays.meta(target), shown(request.target, target), self.limits)
         array = self._arrays.read(target, request.region, request.flat)
         self.moved = self._copies.fetched(request, target, array)
         wire = wire_array(array).coded(request.codings)
         self.plain = None if wire.descriptor.coding is None else array
         return FetchResult(value=wire)
-
-    def _check_size(self, target: Any, request: Fetch) -> None:
-        """Refuses a whole that is too large for a frame before it is read; parts are bounded by what was asked."""
-        limit = self.limits.buffer_bytes
-        size = self._arrays.meta(target).nbytes if request.region is None else 0
-        if request.flat is not None:
-            size = max(request.flat[1] - request.flat[0], 0) * self._arrays.meta(target).itemsize
-        if size > limit:
-            raise PayloadTooLarge(
-                f"{shown(request.target, target)} has {size} bytes, "
-                f"at most {limit} go in one answer: fetch flat ranges",
-                size=size,
-                limit=limit,
-            )
 
     def _cleanup(self, request: Cleanup) -> CleanupResult:
         units: list[str] = []

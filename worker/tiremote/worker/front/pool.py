@@ -114,6 +114,7 @@ class EnginePool:
                 options=options or session.taichi_options(),
                 limits=self._settings.limits,
                 snapshot_bytes=self._settings.copies_bytes,
+                chunk_cache=self._settings.chunk_cache,
                 last_words=session.last_words,
             ),
         )

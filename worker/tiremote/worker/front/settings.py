@@ -47,6 +47,8 @@ class Settings:
     history: int = 100
     #: Bytes of copies of arrays that the worker keeps, to be put back after a crash.
     copies_bytes: int = 1 << 30
+    #: Bytes of chunks that the engine of a session keeps of what its clients sent, 0 for none.
+    chunk_cache: int = 256 << 20
     #: How often a session's arrays are copied by themselves, until a client asks for something else; 0 for never.
     snapshot_seconds: float = 0.0
     #: An engine that has leaked so many bytes is replaced while its session rests, at twice as many between two

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tiremote.protocol.code_requests import LoadRequest
+from tiremote.protocol.errors import MissingChunks
 from tiremote.protocol.messages import (
     Alloc,
     ClearGradients,
     CloseTape,
     EngineRequest,
     Fetch,
+    FindChunks,
     OpenTape,
     Put,
     RequestId,
@@ -20,7 +22,7 @@ from tiremote.protocol.messages import (
 )
 from tiremote.protocol.packing import unpack
 from tiremote.protocol.results import Limits, SnapshotResult
-from tiremote.protocol.values import Handle
+from tiremote.protocol.values import CHUNKS, Handle
 from tiremote.worker.front.copies import CopyStore, HostCopy
 from tiremote.worker.front.handles_in import handles_in
 from tiremote.worker.front.losses import name_of
@@ -50,12 +52,12 @@ class Snapshots:
         ``buffers`` are the answer's, or what moved, decoded.
         """
         request = job.request
-        if job.withdrawn:
-            # It never began.
+        if job.withdrawn or _lacked_chunks(request, done):
+            # It never began, or found that it could not.
             return
         if isinstance(request, Snapshot) and not done.ok:
             session.snapshots.taken.clear()
-        session.snapshots.behind |= not isinstance(request, Fetch | Snapshot)
+        session.snapshots.behind |= not isinstance(request, Fetch | Snapshot | FindChunks)
         moved = done.moved if done.ok else None
         if isinstance(request, Put) and moved is not None:
             if moved.whole:
@@ -138,6 +140,11 @@ class Snapshots:
         """Its engine is gone: what runs until everything is there again is nothing that has to be copied."""
         session.snapshots.taken.clear()
         session.snapshots.runs = 0
+
+
+def _lacked_chunks(request: EngineRequest, done: Done) -> bool:
+    in_chunks = isinstance(request, Put) and request.array is not None and request.array.descriptor.coding == CHUNKS
+    return in_chunks and not done.ok and unpack(done.body)[0] == MissingChunks.code
 
 
 def _sent(job: Job, request: Put) -> Any:

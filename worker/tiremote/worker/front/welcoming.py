@@ -76,6 +76,8 @@ class Welcoming:
                 lease=session.lease,
                 generation=session.generation,
                 codings=known_codings(),
+                chunk_cache=self._settings.chunk_cache,
+                chunk_key=session.id,
             )
             self._answers.ok(route, request.id, result)
         if error is not None and not (session.units or session.holdings()):

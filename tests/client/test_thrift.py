@@ -1,4 +1,4 @@
-"""`tiremote.client.compression`: what is coded, and when, by a clock that is set by hand."""
+"""`tiremote.client.thrift` and its parts: what is coded, and when, by a clock that is set by hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tiremote.client import connect
-from tiremote.client.compression import Compress, Compression
+from tiremote.client.compression import When
+from tiremote.client.thrift import Thrift
 from tiremote.protocol.coding import known_codings
 from tiremote.protocol.errors import Refused
 from tiremote.protocol.messages import Fetch, Ok, Put
@@ -27,33 +28,37 @@ HELLO = HelloResult(
     engine=EngineInfo(runtime="taichi", version="1", arch="cpu", device="bench"),
     worker_version="0",
     limits=Limits(),
-    ops=(),
+    ops=("find_chunks",),
     codings=known_codings(),
+    chunk_cache=256 * MIB,
 )
 
 
 class Line:
     """A connection whose clock is set by hand."""
 
-    def __init__(self, mode: Compress = "auto", *, local: bool = False, hello: HelloResult = HELLO) -> None:
+    def __init__(
+        self, compress: When = "auto", reuse: When = "auto", *, local: bool = False, hello: HelloResult = HELLO
+    ) -> None:
         self.now = 0.0
-        self.compression = Compression(mode, local=local, clock=lambda: self.now)
-        self.compression.agreed(hello)
+        self.thrift = Thrift(compress, reuse, local=local, clock=lambda: self.now)
+        self.thrift.agreed(hello)
+        self.compression, self.meter = self.thrift.compression, self.thrift.meter
 
     def put(self, seconds: float) -> None:
         """A put of 1 MiB takes so long."""
         put = Put(id=1, target=X, array=wire_array(np.zeros(MIB, "u1")))
-        measured = self.compression.began(put, MIB, 0)
+        measured = self.meter.began(put, MIB, 0)
         self.now += seconds + 1.0
         if measured is not None:
-            self.compression.ended(measured, Ok(id=1, timing=Timing(total=1.0)))
+            self.meter.ended(measured, Ok(id=1, timing=Timing(total=1.0)))
 
     def fetch(self, seconds: float) -> None:
         """A fetch of 1 MiB takes so long."""
-        measured = self.compression.began(Fetch(id=1, target=X), 100, MIB)
+        measured = self.meter.began(Fetch(id=1, target=X), 100, MIB)
         self.now += seconds
         if measured is not None:
-            self.compression.ended(measured, Ok(id=1))
+            self.meter.ended(measured, Ok(id=1))
 
     @property
     def codes(self) -> tuple[bool, bool]:
@@ -105,9 +110,12 @@ def test_what_both_know_is_used_and_nothing_else() -> None:
 
 def test_nothing_is_measured_on_one_machine_or_where_the_worker_knows_no_coding() -> None:
     """There it could change nothing."""
-    for line in (Line(local=True), Line(hello=replace(HELLO, codings=())), Line(False)):
-        assert not line.compression.measures
-        assert list(line.compression.probes(line.compression.up, 64 * MIB, 4)) == []
+    neither = replace(HELLO, codings=(), chunk_cache=0)
+    for line in (Line(local=True), Line(hello=neither), Line(False, False), Line(True, False)):
+        assert not line.meter.active
+        assert list(line.meter.probes(line.meter.up, 64 * MIB, 4)) == []
+    for line in (Line(False), Line("auto", False), Line(hello=replace(HELLO, codings=()))):
+        assert line.meter.active
 
 
 def test_a_large_array_has_its_beginning_go_first_until_the_link_is_known() -> None:
@@ -115,11 +123,11 @@ def test_a_large_array_has_its_beginning_go_first_until_the_link_is_known() -> N
     for seconds, pieces in ((1.0, 2), (0.002, 1)):
         line = Line()
         sent = []
-        for count in line.compression.probes(line.compression.up, 64 * MIB, 4):
+        for count in line.meter.probes(line.meter.up, 64 * MIB, 4):
             sent.append(count)
             line.put(seconds)
         assert sent == [1 << 16] * pieces
-    assert list(Line().compression.probes(Line().compression.up, MIB, 4)) == []
+    assert list(Line().meter.probes(Line().meter.up, MIB, 4)) == []
 
 
 def test_what_came_coded_is_not_taken_for_what_was_expected() -> None:
@@ -128,21 +136,36 @@ def test_what_came_coded_is_not_taken_for_what_was_expected() -> None:
     line.fetch(1.0)
     line.fetch(1.0)
     fetch = Fetch(id=1, target=X, codings=line.compression.asked())
-    assert line.compression.began(fetch, 100, MIB) is None
+    assert line.meter.began(fetch, 100, MIB) is None
 
 
 def test_a_request_that_fails_tells_nothing() -> None:
     """It may never have been sent."""
     line = Line()
     for _ in range(3):
-        measured = line.compression.began(Put(id=1, target=X, array=wire_array(SMOOTH)), MIB, 0)
+        measured = line.meter.began(Put(id=1, target=X, array=wire_array(SMOOTH)), MIB, 0)
         assert measured is not None
         line.now += 10.0
-        line.compression.ended(measured, Refused("no"))
-    assert line.compression.up.rate is None
+        line.meter.ended(measured, Refused("no"))
+    assert line.meter.up.rate is None
 
 
-def test_another_way_than_there_is_is_refused() -> None:
+def test_large_arrays_are_reused_over_a_slow_link_alone() -> None:
+    """Or wherever the caller says so, and the worker keeps chunks."""
+    line = Line()
+    assert not line.thrift.reuse.is_wanted(64 * MIB)
+    line.put(1.0)
+    line.put(1.0)
+    assert line.thrift.reuse.is_wanted(64 * MIB)
+    assert not line.thrift.reuse.is_wanted(MIB - 1)
+    assert Line(reuse=True).thrift.reuse.is_wanted(MIB)
+    off = (Line(reuse=False), Line(reuse=True, hello=replace(HELLO, chunk_cache=0)))
+    assert not any(each.thrift.reuse.is_wanted(64 * MIB) for each in off)
+    assert not Line(reuse=True, hello=replace(HELLO, ops=())).thrift.reuse.is_wanted(64 * MIB)
+
+
+@pytest.mark.parametrize("name", ["compress", "reuse"])
+def test_another_way_than_there_is_is_refused(name: str) -> None:
     """Before anything is connected."""
-    with pytest.raises(ValueError, match="compress='zip'"):
-        connect("tcp://127.0.0.1:1", compress="zip")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=f"{name}='zip'"):
+        connect("tcp://127.0.0.1:1", **{name: "zip"})  # type: ignore[arg-type]
