@@ -40,6 +40,19 @@ def case(of: str, row: str, source: str, *gives: tuple[Call, Any], wrong: bool =
     return pytest.param(Case(of, source, gives), id=of, marks=feature(group, name, wrong=wrong))
 
 
+def shared(of: str, row: str, call: Call, expected: Any) -> Any:
+    """A parameter of a test whose cases share one unit: a call of it, and what that must give."""
+    group, _, name = row.partition(": ")
+    return pytest.param(call, expected, id=of, marks=feature(group, name))
+
+
+def placed(gpu: Session, dtype: str, *values: Any) -> Any:
+    """A 0-d field for one value, a field of one axis for several."""
+    field = gpu.ti.field(dtype, () if len(values) == 1 else len(values))
+    field.from_numpy(np.array(values[0] if len(values) == 1 else values, field.dtype))
+    return field
+
+
 def check(gpu: Session, of_suite: Case) -> None:
     """Loads the source and makes each call."""
     for call, expected in of_suite.gives:
