@@ -14,6 +14,9 @@ from typing import Final
 
 from tiremote.protocol.errors import Refused
 
+#: The archs that draw as well; kernels go through another compiler and launcher there than on the others.
+GRAPHICS: Final = frozenset({"vulkan", "metal", "opengl", "gles", "dx11", "dx12"})
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Layout:
@@ -71,6 +74,10 @@ class Layout:
     errors: str
     #: The most arguments of one launch, templates left out.
     max_arguments: int
+    #: The archs on which gradients of ndarrays are computed; on others they stay zeros, or worse.
+    ndarray_gradients: frozenset[str] = frozenset({"cpu", "cuda"})
+    #: What goes wrong without a word on graphics backends: ``bools``, ``argument packs``, ``NumPy arrays``.
+    graphics_faults: frozenset[str] = frozenset({"bools", "argument packs", "NumPy arrays"})
     #: Options of ``init`` that a session may switch on, and that no other runtime has.
     flags: tuple[str, ...] = ()
     #: Options of ``init`` that are no session's business.
@@ -185,6 +192,8 @@ _QUADRANTS: Final = replace(
     # With True it remembers a launch by the identity of a NumPy integer, which the next one may have as well.
     mended={**_MENDED, ("lang._func_base", "_is_cpython"): False},
     compiling=("_compiling_callable", "_current_global_context"),
+    ndarray_gradients=frozenset({"cpu", "cuda", "amdgpu", "vulkan", "metal"}),
+    graphics_faults=frozenset(),
     errors="Quadrants",
     environment={"ENABLE_QUADRANTS_HEADER_PRINT": "0", "QD_ENABLE_PYBUF": "0"},
 )

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tiremote.protocol.errors import Refused
+from tiremote.worker.runtimes import GRAPHICS
 
 if TYPE_CHECKING:
     from tiremote.worker.engine.runtime import TaichiRuntime
 
-_HAVE_TEXTURES = ("vulkan", "opengl", "gles", "metal", "dx11", "dx12")
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
@@ -44,7 +44,7 @@ def _check_first(cls: type[Any] | None, check: Callable[..., None]) -> None:
 
 def _check_texture(runtime: TaichiRuntime, *_args: Any, **_kwargs: Any) -> None:
     arch = runtime.arch()
-    if arch not in _HAVE_TEXTURES:
+    if arch not in GRAPHICS:
         raise Refused(
             f"ti.Texture needs a graphics backend, and this session runs on {arch}: open one with arch='vulkan', "
             "or use a field"

@@ -17,6 +17,7 @@ from typing import Any
 
 from tiremote.protocol.errors import Refused
 from tiremote.worker.engine import (
+    backend_faults,
     compile_hooks,
     debug_duals,
     fatal_classes,
@@ -102,6 +103,7 @@ class TaichiRuntime(KernelRuntime):
         real = self.arch()
         if real != arch:
             raise Refused(f"arch={asked!r} was asked for, but the runtime started on {real!r}")
+        backend_faults.install(self, real)
         self.trees.watch()
         self.free_what_is_dropped()
         self.info = RuntimeInfo(name=self.name, version=self.version(), arch=real, device=self.device_name(real))
