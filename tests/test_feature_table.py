@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,15 @@ def test_one_failure_is_a_cross() -> None:
     failed = Outcome(group=group, row=row.name, kind="wrong", runtime=RUNTIMES[0], test="", outcome="failed")
     _, cells = cells_of([*outcomes(), failed])
     assert [key for key, marks in cells.items() if marks[0] == CROSS] == [(group, row.name)]
+
+
+def test_what_was_skipped_is_no_outcome() -> None:
+    """A test whose package is not there leaves the row's mark as it is, and a row of such tests alone is untested."""
+    all_passed = outcomes()
+    skipped = replace(all_passed[0], outcome="skipped")
+    assert cells_of([*all_passed, skipped]) == cells_of(all_passed)
+    with pytest.raises(ValueError, match=skipped.row):
+        cells_of([skipped, *all_passed[1:]])
 
 
 def test_no_table_is_made_of_a_part_of_the_tests() -> None:

@@ -164,15 +164,16 @@ def test_a_dataclass_goes_as_its_fields(worker: FakeWorker, gpu: Session) -> Non
 class Tensor:
     """As much of a tensor of torch as counts."""
 
-    def __init__(self, array: np.ndarray, device: str = "cpu") -> None:
+    def __init__(self, array: np.ndarray, device: str = "cpu", *, bfloat16: bool = False) -> None:
         self.array = array
+        self.bfloat16 = bfloat16
         self.device = SimpleNamespace(type=device)
 
     def detach(self) -> Tensor:
         return self
 
     def numpy(self) -> np.ndarray:
-        if self.array.dtype == np.float16:
+        if self.bfloat16:
             raise TypeError("Got unsupported ScalarType BFloat16")
         return self.array
 
@@ -194,7 +195,7 @@ def test_a_tensor_elsewhere_or_of_an_odd_dtype_is_refused(gpu: Session) -> None:
     with pytest.raises(UnsupportedType, match=r"argument 0 is a tensor on .*: pass \.cpu\(\)"):
         gpu["u"].k(Tensor(np.zeros(2, "f4"), "cuda"))
     with pytest.raises(UnsupportedType, match="BFloat16"):
-        gpu["u"].k(Tensor(np.zeros(2, "f2")))
+        gpu["u"].k(Tensor(np.zeros(2, "f2"), bfloat16=True))
 
 
 # Arrays that go ahead of the call

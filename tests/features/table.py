@@ -46,13 +46,13 @@ def load(path: Path) -> list[Outcome]:
 
 
 def cells_of(outcomes: Sequence[Outcome]) -> tuple[tuple[str, ...], Cells]:
-    """The runtimes that the tests ran on, and for each row a mark for each of them.
+    """The runtimes that the tests ran on, and for each row a mark for each of them; what was skipped says nothing.
 
     Raises ValueError where a row was not tested, so that no table is made of a part of the tests.
     """
     runtimes = tuple(name for name in RUNTIMES if any(one.runtime == name for one in outcomes))
     found: dict[tuple[str, str, str], list[bool]] = {}
-    for one in outcomes:
+    for one in (each for each in outcomes if each.outcome != "skipped"):
         found.setdefault((one.group, one.row, one.runtime), []).append(one.outcome == "passed")
     cells: dict[tuple[str, str], tuple[str, ...]] = {}
     for group, row in every_row():

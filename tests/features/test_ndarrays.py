@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from features.refusals import refused
 from features.rows import feature
-from features.tensors import Tensor
+from features.tensors import KINDS, Tensors, inside, needs_torch
 from tiremote.client import In, Session
 from tiremote.protocol.dtypes import DTYPES
 from tiremote.protocol.errors import CompileError, KernelArgumentError, StaleHandle, UnsupportedType
@@ -519,26 +520,37 @@ def test_remote_arrays_of_elsewhere_are_refused(gpu: Session, another_session: S
         unit.add_one(array)
 
 
+@pytest.fixture(params=KINDS)
+def tensors(request: pytest.FixtureRequest) -> Tensors:
+    """Tensors of the stand-in, and of torch where it is."""
+    return Tensors(request.param)
+
+
 @feature("ndarrays", "torch CPU tensors")
-def test_a_cpu_tensor_is_the_array_over_its_memory(gpu: Session) -> None:
-    """What the kernel wrote is in the tensor, contiguous or not (`features.tensors` stands for torch)."""
+def test_a_cpu_tensor_is_the_array_over_its_memory(gpu: Session, tensors: Tensors) -> None:
+    """What the kernel wrote is in the tensor, contiguous or not, 0-d, empty, f16, or of a class of the user's."""
     unit = gpu[gpu.compile_and_load(ADD_ONE + READ).unit]
     memory = np.zeros((2, 3), np.float32)
-    unit.add_one(Tensor(memory))
-    unit.add_one(x=Tensor(memory.T))
-    assert memory.tolist() == [[2] * 3] * 2
-    assert unit.total(Tensor(memory, requires_grad=True)) == 12
+    unit.add_one(tensors.of(memory))
+    unit.add_one(x=tensors.of(memory.T))
+    unit.add_one(tensors.of(memory[:, ::2]))
+    unit.add_one(tensors.in_subclass(memory))
+    assert memory.tolist() == [[4, 3, 4]] * 2
+    assert unit.total(tensors.of(memory, requires_grad=True)) == 22
+    for other in (np.zeros((), np.float64), np.zeros((0, 3), np.float32), np.zeros(2, np.float16)):
+        unit.add_one(tensors.of(other))
+        assert (other == 1).all()
 
 
 @feature("ndarrays", "torch CPU tensors", wrong=True)
-def test_a_tensor_elsewhere_or_of_an_odd_dtype_is_refused(gpu: Session) -> None:
+def test_a_tensor_elsewhere_or_of_an_odd_dtype_is_refused(gpu: Session, tensors: Tensors) -> None:
     """On another device, of a dtype that NumPy has not, or of one that the parameter does not take."""
     unit = gpu[gpu.compile_and_load(ANNOTATED).unit]
     with pytest.raises(UnsupportedType, match=r"argument 0 is a tensor on .*: pass \.cpu\(\)"):
-        unit.f32s(Tensor(np.zeros(2, np.float32), device="cuda"))
+        unit.f32s(tensors.elsewhere())
     with pytest.raises(UnsupportedType, match="BFloat16"):
-        unit.f32s(Tensor(np.zeros(2, np.float16)))
-    refused(unit.f32s, Tensor(np.zeros(2)), parameter="x")
+        unit.f32s(tensors.of_bfloat16())
+    refused(unit.f32s, tensors.of(np.zeros(2)), parameter="x")
 
 
 SQUARES = """
@@ -548,6 +560,11 @@ def squares(x: ti.types.ndarray(), y: ti.types.ndarray()):
         y[i] = x[i] * x[i]
 
 @ti.kernel
+def scaled(x: ti.types.ndarray(), by: tm.vec2):
+    for i in range(x.shape[0]):
+        x[i] *= by[1]
+
+@ti.kernel
 def lengths(v: ti.types.ndarray(dtype=tm.vec2, needs_grad=True), y: ti.types.ndarray(needs_grad=True)):
     for i in range(v.shape[0]):
         y[i] = v[i].dot(v[i])
@@ -555,43 +572,83 @@ def lengths(v: ti.types.ndarray(dtype=tm.vec2, needs_grad=True), y: ti.types.nda
 
 
 @feature("ndarrays", "torch CPU tensors with grad")
-def test_the_gradient_of_a_tensor_is_accumulated_in_it(gpu: Session) -> None:
+def test_the_gradient_of_a_tensor_is_accumulated_in_it(gpu: Session, tensors: Tensors) -> None:
     """`kernel.grad` reads and writes ``tensor.grad``, which is zeros where there was none; of vectors too."""
     unit = gpu[gpu.compile_and_load(SQUARES).unit]
-    x = Tensor(np.arange(3, dtype=np.float32), requires_grad=True)
-    y = Tensor(np.zeros((3, 2), np.float32)[:, 0], requires_grad=True)
+    x = tensors.of(np.arange(3, dtype=np.float32), requires_grad=True)
+    y = tensors.of(np.zeros((3, 2), np.float32)[:, 0], requires_grad=True)
     unit.squares(x, y)
-    assert y.memory.tolist() == [0, 1, 4]
-    assert x.grad is not None
-    assert y.grad is not None
-    y.grad.memory[...] = [1, 1, 2]
+    assert inside(y).tolist() == [0, 1, 4]
+    inside(y.grad)[...] = [1, 1, 2]
     for times in (1, 2):
         unit.squares.grad(x, y=y)
-        assert x.grad.memory.tolist() == [0, 2 * times, 8 * times]
-        y.grad.memory[...] = [1, 1, 2]
-    v = Tensor(np.array([[3, 4], [1, 0]], np.float32), requires_grad=True)
-    lengths = Tensor(np.zeros(2, np.float32), requires_grad=True)
+        assert inside(x.grad).tolist() == [0, 2 * times, 8 * times]
+        inside(y.grad)[...] = [1, 1, 2]
+    v = tensors.of(np.array([[3, 4], [1, 0]], np.float32), requires_grad=True)
+    lengths = tensors.of(np.zeros(2, np.float32), requires_grad=True)
     unit.lengths(v, lengths)
-    assert lengths.memory.tolist() == [25, 1]
-    assert lengths.grad is not None
-    assert v.grad is not None
-    lengths.grad.memory[...] = 1
+    assert inside(lengths).tolist() == [25, 1]
+    inside(lengths.grad)[...] = 1
     unit.lengths.grad.submit(v, lengths).result()
-    assert v.grad.memory.tolist() == [[6, 8], [2, 0]]
+    assert inside(v.grad).tolist() == [[6, 8], [2, 0]]
+
+
+@feature("ndarrays", "torch CPU tensors with grad")
+def test_odd_tensors_with_a_gradient(gpu: Session, tensors: Tensors) -> None:
+    """One passed twice is one array, one without elements has an empty gradient, and one for a number is none."""
+    unit = gpu[gpu.compile_and_load(SQUARES).unit]
+    x = tensors.of(np.array([1, 2, 3], np.float32), requires_grad=True)
+    unit.squares(x, x)
+    assert inside(x).tolist() == [1, 4, 9]
+    empty = tensors.of(np.zeros(0, np.float32), requires_grad=True)
+    unit.squares(empty, x)
+    assert inside(empty.grad).shape == (0,)
+    unit.scaled(x, tensors.of(np.array([0, 2], np.float32), requires_grad=True))
+    assert inside(x).tolist() == [2, 8, 18]
 
 
 @feature("ndarrays", "torch CPU tensors with grad", wrong=True)
-def test_a_gradient_that_is_needed_must_be_there(gpu: Session) -> None:
+def test_a_gradient_that_is_needed_must_be_there(gpu: Session, tensors: Tensors) -> None:
     """Not with NumPy arrays, nor with tensors and remote arrays without one; the rest is checked as ever."""
     unit = gpu[gpu.compile_and_load(SQUARES).unit]
-    y = Tensor(np.zeros(2, np.float32), requires_grad=True)
+    y = tensors.of(np.zeros(2, np.float32), requires_grad=True)
     for wrong in (
         np.zeros((2, 2), np.float32),
-        Tensor(np.zeros((2, 2), np.float32)),
+        tensors.of(np.zeros((2, 2), np.float32)),
         gpu.ti.Vector.ndarray(2, "f32", 2),
     ):
         assert "needs_grad=True" in refused(unit.lengths, wrong, y, parameter="v")
     for memory in (np.zeros((2, 3), np.float32), np.zeros((2, 2))):
-        refused(unit.lengths, Tensor(memory, requires_grad=True), y, parameter="v")
-    with pytest.raises(UnsupportedType, match="cuda"):
-        unit.lengths(Tensor(np.zeros((2, 2), np.float32), requires_grad=True, device="cuda"), y)
+        refused(unit.lengths, tensors.of(memory, requires_grad=True), y, parameter="v")
+    with pytest.raises(UnsupportedType, match="a tensor on"):
+        unit.lengths(tensors.elsewhere(requires_grad=True), y)
+
+
+@needs_torch
+@feature("ndarrays", "torch CPU tensors with grad")
+def test_a_kernel_is_a_function_of_torchs_own_autograd(gpu: Session) -> None:
+    """A `torch.autograd.Function` of a kernel and its gradient; in it a tensor comes that is no leaf."""
+    torch: Any = importlib.import_module("torch")
+    unit = gpu[gpu.compile_and_load(SQUARES).unit]
+
+    class Squares(torch.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            y = torch.zeros_like(x)
+            unit.squares(x.detach(), y)
+            return y
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            x = ctx.saved_tensors[0].detach().requires_grad_()
+            y = torch.zeros_like(x).requires_grad_()
+            y.grad = gradient.clone()
+            unit.squares.grad(x, y)
+            return x.grad
+
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    Squares.apply(2 * x).sum().backward()
+    assert x.grad.tolist() == [8, 16, 24]
+    with pytest.warns(UserWarning, match="not a leaf"):
+        unit.squares(2 * x, torch.zeros(3))

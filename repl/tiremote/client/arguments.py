@@ -113,15 +113,19 @@ def pack_call(
         if parameters and is_too_wide(whole):
             names = [each.name for each in parameters]
             raise _too_wide(key if isinstance(key, str) else names[key] if key < len(names) else None)
-        if parameters and has_gradient(value):
+        if has_gradient(value, takes.get(key, "")):
             tensors[key] = value
         values[key] = travelling(whole, f"argument {key!r}", exchange)
     call = PackedCall(exchange, kept=tuple(given.values()))
     try:
+        lent: dict[int, TensorLoan | None] = {}
         for key, tensor in tensors.items():
-            loan = lend_tensor(tensor, f"argument {key!r}", takes.get(key, ""), exchange)
+            # One that is passed twice is one array there as well.
+            if id(tensor) not in lent:
+                loan = lent[id(tensor)] = lend_tensor(tensor, f"argument {key!r}", takes[key], exchange)
+                call._tensors += [loan] if loan is not None else []
+            loan = lent[id(tensor)]
             if loan is not None:
-                call._tensors.append(loan)
                 values[key] = loan.handle
         call._memories.update(_memory(array) for value in values.values() for array in _arrays_in(value) if array.size)
         for key, value in values.items():

@@ -20,8 +20,8 @@ _ELEMENT = re.compile(r"^ndarray\((?:vector|matrix)\((\d+)(?:, (\d+))?")
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether this is a tensor of torch."""
-    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
+    """Whether this is a tensor of torch, or of a class that is made of one."""
+    return hasattr(value, "detach") and any(cls.__module__.partition(".")[0] == "torch" for cls in type(value).__mro__)
 
 
 def memory_of(tensor: Any, name: str) -> np.ndarray:
@@ -35,9 +35,14 @@ def memory_of(tensor: Any, name: str) -> np.ndarray:
     return array
 
 
-def has_gradient(value: Any) -> bool:
-    """Whether a kernel takes a gradient along with it."""
-    return is_tensor(value) and bool(getattr(value, "requires_grad", False)) and value.device.type == "cpu"
+def has_gradient(value: Any, takes: str) -> bool:
+    """Whether a kernel's parameter, which ``takes`` that, takes a gradient along with it."""
+    return (
+        takes.startswith("ndarray")
+        and is_tensor(value)
+        and bool(getattr(value, "requires_grad", False))
+        and value.device.type == "cpu"
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,10 +69,10 @@ def lend_tensor(tensor: Any, name: str, takes: str, exchange: Exchange) -> Tenso
     Raises `UnsupportedType`.
     """
     memory = memory_of(tensor, name)
-    if not memory.size:
-        return None
     if tensor.grad is None:
         tensor.grad = tensor.detach().clone().zero_()
+    if not memory.size:
+        return None
     gradient = memory_of(tensor.grad, f"the gradient of {name}")
     sizes = _ELEMENT.match(takes)
     element = tuple(int(size) for size in sizes.groups() if size) if sizes else ()
