@@ -70,6 +70,7 @@ def test_of_an_array_that_is_put_again_what_changed_is_carried(gpu: Session, net
     assert all(one < other for one, other in itertools.pairwise([0, *told]))
     other = gpu.array(values)
     assert network.carried < MIB
+    assert gpu.status().session.chunk_bytes > 0
     np.testing.assert_array_equal(other.to_numpy(), values)
     np.testing.assert_array_equal(array.to_numpy(), changed(values))
 

@@ -89,7 +89,8 @@ class SessionStatus:
     """``state`` is ``starting``, ``idle``, ``busy`` or ``stopping``; memory in bytes; ``generation`` counts engines.
 
     ``array_bytes`` is what is kept under handles, ``unit_bytes`` what lies behind the names of units; an array may be
-    both. ``host_bytes`` of them are in NumPy arrays, and copies to be put back after a crash take ``copies_bytes``.
+    both. ``host_bytes`` of them are in NumPy arrays, and copies to be put back after a crash take ``copies_bytes``. Of
+    what clients sent its engine keeps ``chunk_bytes``, not to be sent it again.
     ``held_versions`` counts replaced versions of units that somebody holds still. ``engine_memory`` is its process's
     resident memory, ``device_free`` and ``device_total`` are the GPU's, as of the last request; None where there is
     none, or it cannot be asked. ``recycle`` says how it stands with replacing an engine that has leaked memory:
@@ -110,6 +111,7 @@ class SessionStatus:
     array_bytes: int = 0
     host_bytes: int = 0
     copies_bytes: int = 0
+    chunk_bytes: int = 0
     snode_trees: int = 0
     snode_trees_limit: int = MAX_SNODE_TREES
     engine_pid: int | None = None

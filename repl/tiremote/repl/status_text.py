@@ -75,6 +75,8 @@ def _holds_text(session: SessionStatus) -> str:
     ]
     if session.copies_bytes:
         parts.append(f"copies of {size_text(session.copies_bytes)}")
+    if session.chunk_bytes:
+        parts.append(f"{size_text(session.chunk_bytes)} of what was sent, not to be sent it again")
     if session.held_versions:
         parts.append(f"{_count(session.held_versions, 'replaced version')} that somebody holds still")
     return ", ".join(parts)

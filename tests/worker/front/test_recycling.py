@@ -10,6 +10,7 @@ from front_bench import FrontBench
 from tiremote.protocol.messages import Bye, Interrupt, Request, Status
 from tiremote.protocol.packing import pack
 from tiremote.worker.front.settings import Settings
+from tiremote.worker.ledger import Ledger
 from tiremote.worker.link import Done, Move
 
 MB = 1 << 20
@@ -150,6 +151,15 @@ def test_arrays_explain_memory() -> None:
     assert bench.status()["recycle"] is None
     bench.reload(161)
     assert bench.status()["recycle"] == "due"
+
+
+def test_what_is_kept_of_what_clients_sent_explains_memory() -> None:
+    """As arrays do."""
+    bench = Bench()
+    bench.session.ledger = Ledger(chunk_bytes=50 * MB)
+    bench.reload(150)
+    assert bench.status()["leaked"] == 0
+    assert bench.status()["chunk_bytes"] == 50 * MB
 
 
 def test_without_loads_nothing_leaks() -> None:

@@ -34,12 +34,14 @@ class Accounts:
         loader: KernelLoader,
         arrays: Arrays,
         holdings: Holdings,
+        chunk_bytes: Callable[[], int] = lambda: 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._runtime = runtime
         self._loader = loader
         self._arrays = arrays
         self._holdings = holdings
+        self._chunk_bytes = chunk_bytes
         self._clock = clock
         self._told: Ledger | None = None
         self._trees = -1
@@ -90,6 +92,7 @@ class Accounts:
             units=units,
             held=self._held_versions(),
             host_bytes=host,
+            chunk_bytes=self._chunk_bytes(),
             snode_trees=self._trees,
             device_free=free,
             device_total=total,

@@ -91,7 +91,7 @@ class Service:
         self._whereabouts = Whereabouts(runtime, self._loader, self._holdings)
         self._copies = HostCopies(runtime, self._arrays, self._loader, self._holdings, self._whereabouts)
         self._take_snapshot = functools.partial(self._copies.snapshot, snapshot_bytes, send_copies)
-        self._accounts = Accounts(runtime, self._loader, self._arrays, self._holdings)
+        self._accounts = Accounts(runtime, self._loader, self._arrays, self._holdings, lambda: self._chunks.nbytes)
         self._tapes = Tapes(runtime, self._references, may_stop)
         self._reports = UnitReports(self._loader, self._whereabouts)
         self._template_values = TemplateValues()

@@ -375,8 +375,8 @@ class Recycling:
 
 
 def _resident_arrays(session: Session) -> int:
-    """Bytes of arrays that lie in the engine's own memory."""
-    info = session.engine.info if session.engine is not None else None
+    """Bytes of arrays, and of chunks of what clients sent, that lie in the engine's own memory."""
+    info, ledger = session.engine.info if session.engine is not None else None, session.ledger
     if info is not None and info.arch != "cpu":
-        return session.ledger.host_bytes
-    return session.ledger.unit_bytes() + session.array_bytes()
+        return ledger.host_bytes + ledger.chunk_bytes
+    return ledger.unit_bytes() + session.array_bytes() + ledger.chunk_bytes

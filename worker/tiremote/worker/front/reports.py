@@ -51,6 +51,7 @@ def session_status(
         arrays=len(session.holdings()),
         array_bytes=session.array_bytes(),
         host_bytes=ledger.host_bytes,
+        chunk_bytes=ledger.chunk_bytes,
         copies_bytes=copies_bytes,
         snode_trees=ledger.snode_trees,
         engine_pid=engine.pid if engine else None,
