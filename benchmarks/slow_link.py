@@ -73,9 +73,10 @@ def timed(do: Callable[[], object]) -> float:
 
 def measure(address: str, mib: int, repeats: int) -> Iterator[Figure]:
     """Everything, on a worker at that address."""
-    with connect(address, compress=False, reuse=False) as plain, connect(address) as gpu:
+    with connect(address, compress=False, reuse=False) as plain, connect(address, reuse=False) as coding:
         for name, values in contents((mib << 20) // 4):
-            yield from whole(plain, gpu, name, values, repeats)
+            yield from whole(plain, coding, name, values, repeats)
+    with connect(address, compress=False, reuse=False) as plain, connect(address) as gpu:
         yield from again(plain, gpu, next(contents((mib << 20) // 4))[1], repeats)
 
 

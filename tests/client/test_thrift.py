@@ -78,7 +78,7 @@ def test_nothing_is_coded_on_a_fast_link() -> None:
 def test_each_way_is_measured_by_itself() -> None:
     """Uploads over a slow line are coded, while downloads that are fast are not."""
     line = Line()
-    for _ in range(2):
+    for _ in range(3):
         line.put(1.0)
         line.fetch(0.002)
     assert line.codes == (True, False)
@@ -87,8 +87,8 @@ def test_each_way_is_measured_by_itself() -> None:
 def test_what_does_not_shrink_goes_as_it_is_over_a_slow_link_too() -> None:
     """Random bits are sent plainly."""
     line = Line()
-    line.put(1.0)
-    line.put(1.0)
+    for _ in range(3):
+        line.put(1.0)
     assert line.compression.sent(NOISE).descriptor.coding is None
 
 
@@ -119,8 +119,8 @@ def test_nothing_is_measured_on_one_machine_or_where_the_worker_knows_no_coding(
 
 
 def test_a_large_array_has_its_beginning_go_first_until_the_link_is_known() -> None:
-    """A slow one after two small pieces, a fast one after one; small arrays go at once."""
-    for seconds, pieces in ((1.0, 2), (0.002, 1)):
+    """A slow one after three small pieces, a fast one after one; small arrays go at once."""
+    for seconds, pieces in ((1.0, 3), (0.002, 1)):
         line = Line()
         sent = []
         for count in line.meter.probes(line.meter.up, 64 * MIB, 4):
@@ -133,10 +133,31 @@ def test_a_large_array_has_its_beginning_go_first_until_the_link_is_known() -> N
 def test_what_came_coded_is_not_taken_for_what_was_expected() -> None:
     """Or a slow link would seem fast, since less came than was thought."""
     line = Line()
-    line.fetch(1.0)
-    line.fetch(1.0)
+    for _ in range(3):
+        line.fetch(1.0)
     fetch = Fetch(id=1, target=X, codings=line.compression.asked())
     assert line.meter.began(fetch, 100, MIB) is None
+
+
+def test_what_the_worker_did_is_no_matter_of_the_link() -> None:
+    """Of a put it follows the bytes, of a fetch it is before them; here it is a minute, and the link is fast."""
+    line = Line()
+    for request, sent, expects in (
+        (Put(id=1, target=X, array=wire_array(SMOOTH)), MIB, 0),
+        (Fetch(id=1, target=X), 9, MIB),
+    ):
+        measured = line.meter.began(request, sent, expects)
+        assert measured is not None
+        line.now += 60.002
+        line.meter.ended(measured, Ok(id=1, timing=Timing(total=60.0)))
+    for link in (line.meter.up, line.meter.down):
+        assert link.rate is not None
+        assert 0.9 < link.rate / (MIB / 0.002) < 1.1
+
+
+def test_small_messages_tell_nothing() -> None:
+    """They are of the round trip."""
+    assert Line().meter.began(Fetch(id=1, target=X), 100, 1000) is None
 
 
 def test_a_request_that_fails_tells_nothing() -> None:
@@ -154,8 +175,8 @@ def test_large_arrays_are_reused_over_a_slow_link_alone() -> None:
     """Or wherever the caller says so, and the worker keeps chunks."""
     line = Line()
     assert not line.thrift.reuse.is_wanted(64 * MIB)
-    line.put(1.0)
-    line.put(1.0)
+    for _ in range(3):
+        line.put(1.0)
     assert line.thrift.reuse.is_wanted(64 * MIB)
     assert not line.thrift.reuse.is_wanted(MIB - 1)
     assert Line(reuse=True).thrift.reuse.is_wanted(MIB)

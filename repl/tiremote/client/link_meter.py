@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from tiremote.client.link_speed import LinkSpeed, UnderWay
+from tiremote.client.link_speed import MEASURED, LinkSpeed
 from tiremote.protocol.errors import TiremoteError
 from tiremote.protocol.messages import Fetch, Ok, Request, Run
 
@@ -15,6 +16,15 @@ _PROBED = 4 << 20
 
 #: Enough for a link to be known, unless something else is wrong.
 _MOST_PROBES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """A request on its way: where its bytes go, how many, and since when."""
+
+    up: bool
+    nbytes: int
+    began: float
 
 
 class LinkMeter:
@@ -35,20 +45,23 @@ class LinkMeter:
             if self.active and link.is_unknown(self._clock()):
                 yield _PROBE // itemsize
 
-    def began(self, request: Request, sent: int, expects: int) -> tuple[LinkSpeed, UnderWay] | None:
-        """A request is sent, of so many bytes; so many are expected to come."""
-        link, nbytes = (self.up, sent) if sent >= expects else (self.down, expects)
-        if not self.active or (link is self.down and isinstance(request, Run | Fetch) and request.codings):
+    def began(self, request: Request, sent: int, expects: int) -> UnderWay | None:
+        """A request is sent, of so many bytes; so many are expected to come. None where that tells nothing."""
+        up = sent >= expects
+        if not self.active or max(sent, expects) < MEASURED:
+            return None
+        if not up and isinstance(request, Run | Fetch) and request.codings:
             # What comes coded is less than was expected, nobody knows by how much.
             return None
-        under_way = link.began(nbytes, self._clock())
-        return None if under_way is None else (link, under_way)
+        return UnderWay(up, max(sent, expects), self._clock())
 
-    def ended(self, measured: tuple[LinkSpeed, UnderWay], answer: Ok | TiremoteError) -> None:
+    def ended(self, message: UnderWay, answer: Ok | TiremoteError) -> None:
         """It was answered."""
-        link, under_way = measured
-        elsewhere = None
-        if isinstance(answer, Ok):
-            # What the worker did meanwhile is no matter of the link.
-            elsewhere = 0.0 if answer.timing is None else answer.timing.total
-        link.ended(under_way, self._clock(), elsewhere)
+        if not isinstance(answer, Ok):
+            return
+        # What the worker did meanwhile is no matter of the link: after the way there, and before that back.
+        now, elsewhere = self._clock(), 0.0 if answer.timing is None else answer.timing.total
+        if message.up:
+            self.up.carried(message.nbytes, message.began, now - elsewhere)
+        else:
+            self.down.carried(message.nbytes, message.began + elsewhere, now)

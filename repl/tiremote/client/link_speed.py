@@ -4,64 +4,49 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import dataclass
 
 #: Messages below this tell more of the round trip than of the link.
-_MEASURED = 128 << 10
+MEASURED = 128 << 10
 
 #: Bytes per second below which bytes are worth some thought: half a gigabit. Making them fewer goes on at 400 MB/s or
 #: more on each side, beside the sending; on faster links it would take time from other things for little.
 SLOW = 60e6
 
-#: The fastest of the last so many counts: anything may hold a single one up.
+#: The last so many count, together: a reader that is held up takes several at once, which by themselves seem fast.
 _KEPT = 4
-#: So many have to be slow before the link counts as that.
-_DECISIVE = 2
+#: So many are needed for a link to be slow, each of which is: anything may hold a single one up.
+_DECISIVE = 3
 
 #: Seconds after which a slow link is measured anew.
 _GOOD_FOR = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class UnderWay:
-    """A message on its way: since when, and the bytes that the link has to carry until it is there."""
-
-    started: float
-    nbytes: int
-    ahead: int
 
 
 class LinkSpeed:
     """Of one direction."""
 
     def __init__(self) -> None:
-        self._rates: deque[float] = deque(maxlen=_KEPT)
-        self._noted = 0.0
-        self._under_way = 0
-        # Messages are sent by any thread, and answered on another.
+        #: Bytes, and the seconds that they took.
+        self._messages: deque[tuple[int, float]] = deque(maxlen=_KEPT)
+        self._carried_until = float("-inf")
+        # Answers come on one thread, and are asked about on any.
         self._lock = threading.Lock()
 
-    def began(self, nbytes: int, now: float) -> UnderWay | None:
-        """A message of so many bytes is sent, or asked for; None where it is too small to tell anything."""
-        if nbytes < _MEASURED:
-            return None
-        with self._lock:
-            self._under_way += nbytes
-            return UnderWay(now, nbytes, self._under_way)
+    def carried(self, nbytes: int, since: float, until: float) -> None:
+        """A message of so many bytes, at least `MEASURED`, was ready to go and had come at these times.
 
-    def ended(self, message: UnderWay, now: float, elsewhere: float | None) -> None:
-        """It was answered, ``elsewhere`` seconds of that time being no matter of the link; None: it tells nothing."""
+        It did not begin to go before those before it had come.
+        """
         with self._lock:
-            self._under_way -= message.nbytes
-            if elsewhere is not None:
-                # At least a microsecond: two clocks need not agree.
-                self._rates.append(message.ahead / max(now - message.started - elsewhere, 1e-6))
-                self._noted = now
+            # At least a microsecond: two clocks need not agree.
+            self._messages.append((nbytes, max(until - max(since, self._carried_until), 1e-6)))
+            self._carried_until = max(until, self._carried_until)
 
     @property
     def rate(self) -> float | None:
         """Bytes per second, None where nothing is known."""
-        return max(self._rates, default=None)
+        with self._lock:
+            seconds = sum(seconds for _, seconds in self._messages)
+            return sum(nbytes for nbytes, _ in self._messages) / seconds if seconds else None
 
     def is_slow(self, now: float) -> bool:
         """Whether it is known to be slow."""
@@ -71,11 +56,9 @@ class LinkSpeed:
     def is_unknown(self, now: float) -> bool:
         """Whether a message is needed that tells more: there were none, or so long ago that the link may be another."""
         rate = self.rate
-        if rate is None:
-            return True
-        if rate >= SLOW:
-            return False
-        if now - self._noted > _GOOD_FOR:
+        if rate is not None and rate < SLOW and now - self._carried_until > _GOOD_FOR:
             with self._lock:
-                self._rates.clear()
-        return len(self._rates) < _DECISIVE
+                self._messages.clear()
+        with self._lock:
+            fast = any(nbytes >= SLOW * seconds for nbytes, seconds in self._messages)
+            return not fast and len(self._messages) < _DECISIVE
