@@ -165,7 +165,7 @@ def test_a_reload_within_the_block(gpu: Session) -> None:
 
 
 def test_a_tape_that_nobody_ends_records_nothing(gpu: Session) -> None:
-    """That of a program that was killed holds what it recorded until somebody cleans up, and stands in nobody's way."""
+    """That of a program that was killed holds what it recorded for the lease, and stands in nobody's way."""
     loss = Name(unit="ad", name="loss")
     left = gpu._exchange.call(OpenTape(id="", loss=(loss,)), TapeResult).tape
     assert left is not None
@@ -173,3 +173,18 @@ def test_a_tape_that_nobody_ends_records_nothing(gpu: Session) -> None:
         gpu["ad"].squares()
     assert tape.calls == 1
     assert gpu._exchange.call(CloseTape(id="", tape=left), ClosedTape).calls == 0
+
+
+def test_a_client_that_leaves_takes_its_tape_along(gpu: Session, worker: RealWorker) -> None:
+    """What the tape held is let go of in the session that others are in, and nothing is differentiated."""
+    other = connect(worker.address, session="tapes", on_output=None)
+    loss = Name(unit="ad", name="loss")
+    left = other._exchange.call(OpenTape(id="", loss=(loss,)), TapeResult).tape
+    assert left is not None
+    other._exchange.call(Run(id="", target=Name(unit="ad", name="squares"), tape=left), RunResult)
+    assert left in [each.handle for each in gpu.describe().arrays]
+    other.close()
+    # Behind that the worker has the engine close the tape, before it does this.
+    gpu["ad"].squares()
+    assert left not in [each.handle for each in gpu.describe().arrays]
+    assert not gpu["ad"].x.grad.to_numpy().any()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tiremote.protocol.code_requests import LoadRequest
+from tiremote.protocol.messages import OpenTape
 from tiremote.protocol.receipts import UnitHolding
 from tiremote.protocol.values import Name
 from tiremote.worker.front.copies import CopyStore
@@ -30,12 +31,15 @@ def apply(session: Session, changes: Changes, job: Job, history: int, copies: Co
         gone = session.arrays.pop(name, None)
         if gone is not None:
             session.put_back.pop(gone.handle, None)
+        session.tapes.pop(name, None)
         copies.drop_handle(session.id, name)
     for target in changes.reset:
         session.put_back.pop(target, None)
         copies.drop(session.id, target)
     for array in changes.arrays:
         session.arrays[array.handle.id] = array
+        if isinstance(job.request, OpenTape):
+            session.tapes[array.handle.id] = job.seat
     session.loads += bool(changes.units or changes.dropped_units)
     session.newest = next(reversed(session.units), None)
     session.usage.made(changes, job.request.id, job.seat.client, job.received)

@@ -50,6 +50,7 @@ from tiremote.protocol.results import (
 from tiremote.worker.front.answers import Answers
 from tiremote.worker.front.draining import Drain
 from tiremote.worker.front.effects import Effect
+from tiremote.worker.front.left_tapes import LeftTapes
 from tiremote.worker.front.output import Output, Stream
 from tiremote.worker.front.recycling import Recycling
 from tiremote.worker.front.reports import description, session_line, session_status
@@ -99,6 +100,7 @@ class Front:
         self.scheduler = Scheduler(settings, self._answers, self._on_open, begun_by, undelivered, pass_over)
         self._sessions = SessionTable(settings, self.scheduler.release)
         self._welcoming = Welcoming(settings, self._sessions, self.scheduler.pool, self._answers)
+        self._left_tapes = LeftTapes(settings, self._sessions, self.scheduler)
         self._recycling = Recycling(settings, self._sessions, self.scheduler, memory_of)
         self._requests = 0
         self._dropped = 0
@@ -329,6 +331,7 @@ class Front:
         self.scheduler.tick(now)
         self._recycling.tick(now)
         self._sessions.expire(now)
+        self._left_tapes.tick(now)
         self._drain.tick(now)
         if self._saver is not None:
             self._saver.tick(now)
@@ -338,6 +341,6 @@ class Front:
         saving = None if self._saver is None else self._saver.next_deadline()
         times = (
             self._sessions.next_deadline(), self.scheduler.next_deadline(now), self._recycling.next_deadline(now),
-            self._drain.next_deadline(), saving,
+            self._drain.next_deadline(), self._left_tapes.next_deadline(), saving,
         )  # fmt: skip
         return min((time for time in times if time is not None), default=None)

@@ -249,6 +249,8 @@ class Session:
     units: OrderedDict[str, Unit] = field(default_factory=OrderedDict)
     newest: str | None = None
     arrays: NotedDict[str, ArrayHolding] = field(default_factory=NotedDict)
+    #: By the ids of handles of tapes that are open, whose each is.
+    tapes: dict[str, Seat] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
     usage: Usage = field(default_factory=Usage)
     #: How often units were loaded or dropped.
