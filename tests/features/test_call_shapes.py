@@ -94,7 +94,7 @@ def test_a_kernel_that_calls_a_kernel_does_not_load(gpu: Session) -> None:
     assert gpu[gpu.compile_and_load(DIGITS).unit].digits(1, 2, 3.0) == 123
 
 
-#: What a kernel may not declare, and what is said of it; the line is the decorator's.
+#: What a kernel may not declare, and what is said of it; the line is the parameter's.
 DECLARATIONS = {
     "no annotation": ("x", "type annotated"),
     "wrong annotation": ("x: ti.i32, y: list", "argument 1"),
@@ -112,7 +112,7 @@ def test_what_a_kernel_may_not_declare_does_not_load(gpu: Session, name: str) ->
     """Each with its own reason; what was loaded before stays."""
     unit = gpu[gpu.compile_and_load(DIGITS).unit]
     parameters, said = DECLARATIONS[name]
-    assert said in does_not_load(gpu, f"# a comment\n@ti.kernel\ndef f({parameters}):\n    pass\n", line=2)
+    assert said in does_not_load(gpu, f"# a comment\n@ti.kernel\ndef f({parameters}):\n    pass\n", line=3)
     with pytest.raises(CompileError):
         gpu.compile_and_load(f"@ti.kernel\ndef digits({parameters}):\n    pass\n", unit._unit)
     assert unit.digits(1, 2, 3.0) == 123

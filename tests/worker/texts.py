@@ -141,9 +141,9 @@ ODD = [
     Odd("it exits", "import sys\nsys.exit(3)\n", error="SystemExit", line=2),
     Odd("endless recursion", "def r(): r()\nr()\n", error="RecursionError", line=1),
     Odd("an exception without a text", "class E(Exception):\n    def __str__(self): 1/0\nraise E\n", error="E", line=3),
-    Odd("a kernel without annotations", "@ti.kernel\ndef f(x): pass\n", error="annotated", line=1),
-    Odd("a kernel with a default", "@ti.kernel\ndef f(x: ti.i32 = 1): pass\n", error="default", line=1),
-    Odd("a kernel with *args", "@ti.kernel\ndef f(*x): pass\n", error="*args", line=1),
+    Odd("a kernel without annotations", "@ti.kernel\ndef f(x): pass\n", error="annotated", line=2),
+    Odd("a kernel with a default", "@ti.kernel\ndef f(x: ti.i32 = 1): pass\n", error="default", line=2),
+    Odd("a kernel with *args", "@ti.kernel\ndef f(*x): pass\n", error="*args", line=2),
     Odd("a return that is promised", "x = 1\n@ti.kernel\ndef f() -> ti.i32:\n    pass\n", error="return", line=3),
     Odd("a window", "gui = ti.GUI('x', (10, 10))\n", error="window", line=1),
     Odd(

@@ -46,6 +46,8 @@ class Layout:
     launched: tuple[int, int] = (0, 1)
     #: Settings that a ``Kernel`` copies from the configuration at each call, and needs to compile.
     call_settings: tuple[str, ...] = ()
+    #: The methods that read the signature of a ``Kernel`` or a func, as (module, class and method).
+    signatures: tuple[tuple[str, str], ...]
     #: The functions that make of an argument what tells instances apart, as (module, name), perhaps in a class.
     features: tuple[tuple[str, str], ...]
     #: (module, class) of what a decorator makes; None where it makes a function.
@@ -113,6 +115,7 @@ _TAICHI: Final = Layout(
     parameters="arguments",
     instances=("compiled_kernels",),
     compiled_for="args",
+    signatures=(("lang.kernel_impl", "Kernel.extract_arguments"), ("lang.kernel_impl", "Func.extract_arguments")),
     features=(("lang.kernel_impl", "TaichiCallableTemplateMapper.extract_arg"),),
     func_mark="_is_taichi_function",
     bound=("lang.kernel_impl", "_BoundedDifferentiableMethod"),
@@ -146,6 +149,7 @@ _GSTAICHI: Final = Layout(
     launches=("launch_context_buffer_cache", "_launch_ctx_cache", "_launch_ctx_cache_tracker"),
     launched=(0, 2),
     call_settings=("raise_on_templated_floats",),
+    signatures=(("lang._func_base", "FuncBase.check_parameter_annotations"),),
     features=(("lang._template_mapper", "_extract_arg"), ("lang._template_mapper_hotpath", "_extract_arg")),
     decorated=("lang._gstaichi_callable", "GsTaichiCallable"),
     func_mark="_is_gstaichi_function",

@@ -10,7 +10,7 @@ import itertools
 import re
 import traceback
 import types
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +22,7 @@ from tiremote.protocol.errors import (
     SourceFrame,
     TiremoteError,
 )
+from tiremote.worker.engine.definition_places import place_of
 from tiremote.worker.engine.runtime_imports import OtherRuntimeError
 from tiremote.worker.engine.source import source_of
 
@@ -169,7 +170,11 @@ class _Told:
 
 def _told(error: BaseException) -> _Told:
     message, inner = _read_text(_text(error))
-    frames = [*_traceback_frames(error.__traceback__), *inner]
+    outer, place = _traceback_frames(error.__traceback__), place_of(error)
+    if place is not None:
+        # It takes the place of the decorator.
+        outer[-1:] = [replace(place, function=outer[-1].function if outer else "")]
+    frames = [*outer, *inner]
     distinct = [frame for frame, _ in itertools.groupby(frames)]
     if len(distinct) > 2 * _MOST_FRAMES:
         distinct = distinct[:_MOST_FRAMES] + distinct[-_MOST_FRAMES:]

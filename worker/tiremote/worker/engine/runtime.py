@@ -20,6 +20,7 @@ from tiremote.worker.engine import (
     backend_faults,
     compile_hooks,
     debug_duals,
+    definition_places,
     fatal_classes,
     graph_arguments,
     index_guard,
@@ -67,6 +68,7 @@ class TaichiRuntime(KernelRuntime):
         super().__init__(name)
         self.compile_clock = compile_hooks.install(self)
         source_hooks.install(self)
+        definition_places.install(self)
         launch_memory.install(self)
         return_hooks.install(self)
         index_guard.install(self)
