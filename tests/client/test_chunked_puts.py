@@ -12,10 +12,10 @@ import pytest
 from tiremote.client.chunked_puts import CHUNK, send_in_chunks
 from tiremote.client.exchange import Exchange
 from tiremote.client.thrift import Thrift
-from tiremote.protocol.chunks import FindChunks, FoundChunks, read_chunks
+from tiremote.protocol.chunks import FindChunks, FoundChunks, cut, digest_of, in_chunks, read_chunks
 from tiremote.protocol.errors import KernelArgumentError, MissingChunks
 from tiremote.protocol.messages import Put
-from tiremote.protocol.results import ArrayResult
+from tiremote.protocol.results import ArrayResult, Limits
 from tiremote.protocol.values import Name, wire_array
 from tiremote.worker.engine.chunk_cache import ChunkCache
 
@@ -31,10 +31,15 @@ class Played:
         self.thrift = Thrift(False, True, local=False, clock=lambda: 0.0)
         self.cache = ChunkCache(cache_bytes, "", cast(Any, None), cast(Any, None))
         self.array = np.zeros(64 * PIECE, "u4")
+        self.limits = Limits()
         self.given: list[int] = []
         self.busy = False
         #: Called before a put is done.
         self.before: Callable[[], None] = lambda: None
+
+    def digests(self, values: np.ndarray) -> bytes:
+        """Of its chunks."""
+        return b"".join(digest_of(chunk, b"") for chunk in cut(values.data, CHUNK))
 
     def submit(self, request: Any, _result: Any, then: Callable[[Any], Any]) -> Future[Any]:
         future: Future[Any] = Future()
@@ -135,6 +140,17 @@ def test_where_the_answer_is_late_everything_is_sent() -> None:
     worker.send(VALUES[: 4 * PIECE])
     worker.busy = True
     assert worker.send(VALUES[: 4 * PIECE]) == [8] * 4
+
+
+def test_an_array_that_fills_a_buffer_goes_as_it_is_where_its_digests_would_not_fit() -> None:
+    """In chunks where it needs less."""
+    worker = Played()
+    worker.limits = Limits(buffer_bytes=PIECE * 4)
+    assert worker.send(VALUES[:PIECE]) == [-1]
+    changed = VALUES[:PIECE].copy()
+    changed[0] += 1
+    worker.cache.complete(in_chunks(wire_array(VALUES[:PIECE]), CHUNK, worker.digests(VALUES[:PIECE]), range(8)))
+    assert worker.send(changed) == [1]
 
 
 def test_progress_is_told_of_each_piece() -> None:

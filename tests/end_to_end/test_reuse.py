@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from cut_network import CutNetwork
+from cut_network import CutNetwork, Cutter
 from real_worker import RawSession, RealWorker
 from tiremote.client import Session, connect
 from tiremote.protocol.chunks import FindChunks, cut, digest_of, in_chunks
@@ -144,6 +144,20 @@ def test_chunks_that_had_to_make_room_are_sent_again(arch: str) -> None:
         assert not crash.value.lost
         np.testing.assert_array_equal(first.to_numpy(), changed(values))
         np.testing.assert_array_equal(second.to_numpy(), values)
+
+
+def test_arrays_are_whole_over_cuts(network: CutNetwork, arch: str) -> None:
+    """Coded and in chunks: what was under way is asked, told or sent again, whichever it was."""
+    values = noise(10)
+    values[MIB:] //= 1 << 16
+    with connect(network.address, arch=arch, compress=True, reuse=True, liveness=10) as gpu:
+        array = gpu.ti.ndarray("u32", values.size)
+        with Cutter(network) as cutter:
+            while cutter.cuts < 3:
+                array.from_numpy(values)
+                values = changed(values)
+                array.from_numpy(values)
+                np.testing.assert_array_equal(array.to_numpy(), values)
 
 
 def test_it_can_be_turned_off(network: CutNetwork, arch: str) -> None:

@@ -23,12 +23,13 @@ _UNDER_WAY = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _InChunks:
-    """A put of an array that is not coded, and the digests of its chunks."""
+    """A put of an array that is not coded, and the digests of its chunks. ``limit``: bytes of a buffer."""
 
     put: Put
     array: WireArray
     digests: bytes
     codings: tuple[str, ...]
+    limit: int
 
     def first_of(self, positions: Iterable[int]) -> list[int]:
         """Of these chunks the first of each content."""
@@ -40,7 +41,8 @@ class _InChunks:
     def given(self, positions: Iterable[int]) -> Put:
         """The request that brings these chunks."""
         made = in_chunks(self.array, CHUNK, self.digests, self.first_of(positions), self.codings)
-        return replace(self.put, array=made)
+        # With its digests, an array of just as many bytes as go in one buffer is more than these.
+        return replace(self.put, array=made) if len(made.data) <= self.limit else self.whole()
 
     def whole(self) -> Put:
         """The request that needs nothing on the other side."""
@@ -63,7 +65,7 @@ def send_in_chunks(
         target = None if put.cast else put.target
         request = FindChunks(id="", digests=digests, size=CHUNK, target=target, region=put.region, flat=put.flat)
         future = exchange.submit(request, FoundChunks, lambda found: found)
-        asked.append((_InChunks(put, array, digests, codings), future))
+        asked.append((_InChunks(put, array, digests, codings, exchange.limits.buffer_bytes), future))
 
     def send_next() -> None:
         nonlocal patience

@@ -28,6 +28,8 @@ class LinkSpeed:
         #: Bytes, and the seconds that they took.
         self._messages: deque[tuple[int, float]] = deque(maxlen=_KEPT)
         self._carried_until = float("-inf")
+        # Asked about with every call.
+        self._seems_slow = False
         # Answers come on one thread, and are asked about on any.
         self._lock = threading.Lock()
 
@@ -40,25 +42,27 @@ class LinkSpeed:
             # At least a microsecond: two clocks need not agree.
             self._messages.append((nbytes, max(until - max(since, self._carried_until), 1e-6)))
             self._carried_until = max(until, self._carried_until)
+            self._seems_slow = len(self._messages) >= _DECISIVE and (self._rate() or SLOW) < SLOW
 
     @property
     def rate(self) -> float | None:
         """Bytes per second, None where nothing is known."""
         with self._lock:
-            seconds = sum(seconds for _, seconds in self._messages)
-            return sum(nbytes for nbytes, _ in self._messages) / seconds if seconds else None
+            return self._rate()
 
     def is_slow(self, now: float) -> bool:
         """Whether it is known to be slow."""
-        rate = self.rate
-        return rate is not None and rate < SLOW and not self.is_unknown(now)
+        return self._seems_slow and not self.is_unknown(now)
 
     def is_unknown(self, now: float) -> bool:
         """Whether a message is needed that tells more: there were none, or so long ago that the link may be another."""
-        rate = self.rate
-        if rate is not None and rate < SLOW and now - self._carried_until > _GOOD_FOR:
-            with self._lock:
-                self._messages.clear()
         with self._lock:
+            if self._seems_slow and now - self._carried_until > _GOOD_FOR:
+                self._messages.clear()
+                self._seems_slow = False
             fast = any(nbytes >= SLOW * seconds for nbytes, seconds in self._messages)
             return not fast and len(self._messages) < _DECISIVE
+
+    def _rate(self) -> float | None:
+        seconds = sum(seconds for _, seconds in self._messages)
+        return sum(nbytes for nbytes, _ in self._messages) / seconds if seconds else None
