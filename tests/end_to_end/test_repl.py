@@ -278,7 +278,7 @@ def test_status_opens_no_session(worker: RealWorker) -> None:
 
 def test_a_worker_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     """An unreachable address ends a script with status 1 and a single line on stderr."""
-    done = tiremote(f"ipc://{tmp_path}/nobody", script="1\n")
+    done = tiremote("--timeout", "1", f"ipc://{tmp_path}/nobody", script="1\n")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "WorkerUnreachable" in done.stderr
 

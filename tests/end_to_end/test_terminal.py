@@ -205,7 +205,7 @@ def test_a_named_session_tells_how_to_return(terminal: Terminal, worker: RealWor
 def test_a_worker_killed_in_the_middle_leaves_the_prompt(terminal: Terminal, arch: str) -> None:
     """Losing the worker is an error of that call only: Python still runs, and leaving ends with status 0."""
     with RealWorker(arch=arch) as worker:
-        terminal.start(worker.address)
+        terminal.start("--liveness", "3", worker.address)
         terminal.wait_for("\n>>>")
         terminal.paste("@ti.kernel\ndef k(): pass")
         terminal.wait_for("k version 1")

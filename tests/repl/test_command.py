@@ -70,10 +70,18 @@ def test_options_may_stand_before_the_command() -> None:
 
 
 def test_status_of_nobody_is_one_line(tmp_path: Path) -> None:
-    """Asking a worker that is not there ends with status 1 and one line on stderr."""
-    done = tiremote("status", f"ipc://{tmp_path}/nobody")
+    """Asking a worker that is not there ends with status 1 and one line on stderr, after as long as was said."""
+    done = tiremote("status", "--timeout", "0.5", f"ipc://{tmp_path}/nobody")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "WorkerUnreachable" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--timeout", "--liveness"])
+def test_a_time_to_wait_is_a_positive_number(option: str) -> None:
+    """Zero, less and text are refused before anything is asked."""
+    for wrong in ("0", "-1", "soon"):
+        done = tiremote(option, wrong, "tcp://127.0.0.1:1")
+        assert (done.returncode, option in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("arguments", [["-h"], ["demo", "-h"], ["status", "-h"], ["keygen", "-h"]])

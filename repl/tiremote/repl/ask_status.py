@@ -17,10 +17,17 @@ _PATIENCE = 5.0
 
 
 def ask_status(
-    url: str, *, key: str | os.PathLike[str] | None = None, server_key: str | os.PathLike[str] | None = None
+    url: str,
+    *,
+    key: str | os.PathLike[str] | None = None,
+    server_key: str | os.PathLike[str] | None = None,
+    timeout: float | None = None,
 ) -> WorkerStatus:
-    """Raises `WorkerUnreachable`, `Unauthorized`, and `ValueError` for what is no key."""
-    with _exchange(url, key, server_key) as exchange:
+    """``timeout``: seconds to wait for the worker's first sign of life, by default 5.
+
+    Raises `WorkerUnreachable`, `Unauthorized`, and `ValueError` for what is no key.
+    """
+    with _exchange(url, key, server_key, timeout) as exchange:
         return exchange.call(Status(id=""), WorkerStatus)
 
 
@@ -30,17 +37,22 @@ def end_session(
     *,
     key: str | os.PathLike[str] | None = None,
     server_key: str | os.PathLike[str] | None = None,
+    timeout: float | None = None,
 ) -> None:
     """Ends a session by its id or name, with everything in it. Raises `UnknownName`, and as `ask_status` does."""
-    with _exchange(url, key, server_key) as exchange:
+    with _exchange(url, key, server_key, timeout) as exchange:
         exchange.call(Bye(id="", end=True, session=session), ByeResult)
 
 
 @contextlib.contextmanager
 def _exchange(
-    url: str, key: str | os.PathLike[str] | None, server_key: str | os.PathLike[str] | None
+    url: str,
+    key: str | os.PathLike[str] | None,
+    server_key: str | os.PathLike[str] | None,
+    timeout: float | None,
 ) -> Iterator[Exchange]:
-    exchange = Exchange(Link(url, quiet_limit=_PATIENCE, keys=load_keys(key, server_key)), on_output=None)
+    link = Link(url, quiet_limit=timeout or _PATIENCE, keys=load_keys(key, server_key))
+    exchange = Exchange(link, on_output=None)
     try:
         yield exchange
     finally:

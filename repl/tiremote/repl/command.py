@@ -20,6 +20,8 @@ _DEFAULT_COMMAND = "open"
 #: Told by a shell or a service that the command line itself is wrong.
 _USAGE = 2
 
+_SECONDS = click.FloatRange(min=0, min_open=True)
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -43,7 +45,7 @@ class _UrlOrCommand(click.Group):
         super().format_options(ctx, formatter)
         opened = self.commands[_DEFAULT_COMMAND]
         rows = [row for option in opened.params if (row := option.get_help_record(ctx)) is not None]
-        with formatter.section("Options of the prompt, of demo and of watch (status takes the keys alone)"):
+        with formatter.section("Options of the prompt, of demo and of watch (status takes the first three alone)"):
             formatter.write_dl(rows)
 
 
@@ -56,14 +58,15 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 def _connection_options(function: F) -> F:
-    return click.argument("url", required=False)(_key_options(function))
+    return click.argument("url", required=False)(_reach_options(function))
 
 
-def _key_options(function: F) -> F:
+def _reach_options(function: F) -> F:
     for option in reversed(
         [
             click.option("--key", type=click.Path(path_type=Path), help="This side's .key_secret file, see keygen."),
             click.option("--server-key", help="The worker's .key file, or the 40 characters of its public key."),
+            click.option("--timeout", type=_SECONDS, metavar="SECONDS", help="To wait for its first sign of life."),
         ]
     ):
         function = option(function)
@@ -80,6 +83,7 @@ def _session_options(function: F) -> F:
             click.option("--default-ip", metavar="TYPE", help="What int means there: i32, i64."),
             click.option("--random-seed", type=int, metavar="N", help="Of ti.random()."),
             click.option("--debug", is_flag=True, default=None, help="Taichi checks indices and assertions."),
+            click.option("--liveness", type=_SECONDS, metavar="SECONDS", help="Of silence until a call fails."),
         ]
     ):
         function = option(function)
@@ -157,7 +161,7 @@ def status(url: str | None, **keys: Any) -> None:
     from tiremote.repl.status_text import status_text
 
     _check_url(url)
-    _check_keys(url, **keys)
+    _check_keys(url, keys["key"], keys["server_key"])
     from tiremote.repl.ask_status import ask_status
 
     try:
@@ -177,7 +181,7 @@ def end(session: str, url: str | None, **keys: Any) -> None:
     from tiremote.protocol.errors import TiremoteError
 
     _check_url(url)
-    _check_keys(url, **keys)
+    _check_keys(url, keys["key"], keys["server_key"])
     from tiremote.repl.ask_status import end_session
 
     try:
@@ -191,7 +195,7 @@ def end(session: str, url: str | None, **keys: Any) -> None:
 
 @main.command(options_metavar="[OPTIONS]")
 @click.argument("places", metavar="[URL] FILE...", nargs=-1)
-@_key_options
+@_reach_options
 @_session_options
 @click.option(
     "--call", "calls", metavar="TEXT", multiple=True, help="Python to run after each load, such as 'step(10); show()'."
@@ -266,7 +270,8 @@ def _connect(url: str | None, **options: Any) -> Session:
     from tiremote.protocol.errors import TiremoteError
 
     try:
-        return connect(url, **options)
+        # What was not said is as for a program.
+        return connect(url, **{name: value for name, value in options.items() if value is not None})
     except ValueError as error:
         _fail(str(error), _USAGE)
     except TiremoteError as error:
