@@ -2,7 +2,8 @@
 
 Measured on Vulkan and read in the runtimes' sources: gradients of ndarrays stay zeros; bools in memory are all False,
 or end the process; values in an argument pack are another's; of a NumPy array what a kernel leaves alone is zeros or
-garbage where it reads nothing of it; an element that Python sets is lost to a launch before that still runs.
+garbage where it reads nothing of it; an element that Python sets is lost to a launch before that still runs; the last
+bytes of a new ndarray are another's where their number is no multiple of four.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ def install(runtime: TaichiRuntime, arch: str) -> None:
     if arch in GRAPHICS:
         ndarray = runtime.lang("_ndarray").Ndarray
         ndarray._pad_key = _synced(ndarray._pad_key, runtime)
+        matrices = runtime.lang("matrix")
+        for cls in (runtime.lang("_ndarray").ScalarNdarray, matrices.VectorNdarray, matrices.MatrixNdarray):
+            cls.__init__ = _zeroed(cls.__init__, runtime)
 
 
 def _synced(original: Callable[[Any, Any], Any], runtime: TaichiRuntime) -> Callable[[Any, Any], Any]:
@@ -46,6 +50,24 @@ def _synced(original: Callable[[Any, Any], Any], runtime: TaichiRuntime) -> Call
         return original(array, key)
 
     return pad_key
+
+
+def _zeroed(make: Callable[..., None], runtime: TaichiRuntime) -> Callable[..., None]:
+    """Has a new ndarray filled where the driver, which fills words, leaves its last bytes."""
+
+    @functools.wraps(make)
+    def __init__(array: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it is that
+        make(array, *args, **kwargs)
+        if runtime.array_meta(array).nbytes % 4:
+            state = runtime.state
+            # No tape or forward mode records it.
+            before, state.grad_replaced = state.grad_replaced, True
+            try:
+                array.fill(0)
+            finally:
+                state.grad_replaced = before
+
+    return __init__
 
 
 class BackendGuard:

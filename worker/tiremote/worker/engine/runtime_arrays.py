@@ -340,8 +340,9 @@ class ArrayRuntime(RuntimeModules):
     ) -> Any:
         """A new field of zeros in an SNode tree of its own, so that it can be given back alone."""
         axes = self.ti.axes(*range(len(shape)))
-        builder = self.ti.FieldsBuilder()
         made = self.ti.field(self._element_type(dtype, element_shape), needs_grad=needs_grad, needs_dual=needs_dual)
+        # Not before it is known that there can be such a field: one that is not finished is in the way of every launch.
+        builder = self.ti.FieldsBuilder()
         for each in [made, *[made.grad] * needs_grad, *[made.dual] * needs_dual]:
             # A 0-d field is placed at the root itself.
             (builder.dense(axes, shape) if shape else builder).place(each)
