@@ -447,6 +447,12 @@ def add(p: Pair):
     for i in range(p.to.shape[0]):
         p.to[i] += p.of[i]
 
+@ti.kernel
+def first(p: Pair, really: ti.i32):
+    p.to[0] = 7
+    if really:
+        p.of[None] = 7
+
 def made():
     return State(ti.ndarray(ti.f32, 2), ti.ndarray(ti.i32, 2))
 
@@ -505,6 +511,16 @@ def test_a_dataclass_comes_from_a_dict_or_an_instance(gpu: Session) -> None:
     gpu.compile_and_load(DATACLASSES.replace("s.y[i] += 1", "s.y[i] += 2"), unit._unit)
     unit.step(made, 1.0)
     assert unit.x_of(made).to_numpy().tolist() == [4, 4]
+
+
+@feature("compound", "dataclasses of arrays")
+def test_arrays_in_a_dataclass_keep_what_a_kernel_leaves_alone(gpu: Session) -> None:
+    """On graphics backends too; of an array without axes that is all where the kernel comes not to write it."""
+    unit = gpu[gpu.compile_and_load(DATACLASSES).unit]
+    for really in (0, 1):
+        to, of = np.arange(4, dtype=np.float32), np.array(5, np.int32)
+        unit.first({"to": to, "of": of}, really)
+        assert (to.tolist(), of.item()) == ([7, 1, 2, 3], 7 if really else 5)
 
 
 @feature("compound", "dataclasses of arrays")

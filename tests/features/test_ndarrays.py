@@ -436,6 +436,28 @@ def test_an_annotation_without_anything_takes_every_array(gpu: Session) -> None:
         assert unit.total(array) == array.size
 
 
+PARTLY = """
+@ti.kernel
+def partly(a: ti.types.ndarray(), b: ti.types.ndarray(dtype=ti.types.vector(2, ti.i32), ndim=1),
+           c: ti.types.ndarray(), really: ti.i32):
+    a[1] = 7
+    b[1][0] = 7
+    if really:
+        c[None] = 7
+"""
+
+
+@feature("ndarrays", "`ti.types.ndarray()`")
+def test_what_a_kernel_leaves_alone_comes_back_as_it_was(gpu: Session) -> None:
+    """On graphics backends too, where plain Taichi gives back what lay in that memory before."""
+    unit = gpu[gpu.compile_and_load(PARTLY).unit]
+    for really in (0, 1):
+        a, b, c = np.arange(4, dtype=np.float32), np.arange(6, dtype=np.int32).reshape(3, 2), np.array(5, np.int32)
+        unit.partly(a, b, c, really)
+        assert (a.tolist(), b.tolist()) == ([0, 7, 2, 3], [[0, 1], [7, 3], [4, 5]])
+        assert c.item() == (7 if really else 5)
+
+
 @feature("ndarrays", "`ti.types.ndarray()`", wrong=True)
 def test_an_annotation_without_anything_takes_arrays_alone(gpu: Session) -> None:
     """No lists, numbers, fields or names of nothing."""

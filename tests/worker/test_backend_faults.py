@@ -70,6 +70,23 @@ def forward(function, *args):
         function(*args)
 """
 
+DATACLASSES = """
+import dataclasses
+
+@dataclasses.dataclass(frozen=True)
+class Inner:
+    x: ti.types.ndarray()
+
+@dataclasses.dataclass(frozen=True)
+class Outer:
+    inner: Inner
+    by: ti.i32
+
+@ti.kernel
+def f(o: Outer):
+    o.inner.x[0] += o.by
+"""
+
 needs_faults = pytest.mark.skipif(
     RUNTIME == "quadrants", reason="quadrants gets right on graphics backends what is refused here"
 )
@@ -215,6 +232,41 @@ def test_a_numpy_array_goes_as_an_ndarray_where_only_that_is_right(
     assert guard.on_ndarrays(launch)(kernel, *leading, a, b) == "done"
     assert [tuple(each.element_shape) for each in given[-2:]] == [(), (2,)]
     assert (a.tolist(), b.any()) == ([9, 9, 9], False)
+
+
+def test_an_array_without_axes_goes_as_an_ndarray_too(runtime: TaichiRuntime, on: Callable[[str], Any]) -> None:
+    """A kernel may come not to write it; one without elements has nothing to lose, and goes as it is."""
+    given: list[Any] = []
+    unit = on("cpu")
+    guard, kernel = BackendGuard(runtime, "vulkan"), runtime.primal(unit.first_two)
+    launch = guard.on_ndarrays(lambda _, *args: given.extend(args[-2:]))
+    a, b = np.array(5.0, np.float32), np.zeros((0, 2), np.int32)
+    launch(kernel, *[None] * runtime.layout.launched[1], a, b)
+    assert runtime.is_ndarray(given[0])
+    assert given[1] is b
+    assert a.item() == 5
+
+
+@pytest.mark.skipif(RUNTIME != "gstaichi", reason="taichi has no dataclasses of arrays, and quadrants gets them right")
+def test_arrays_in_a_dataclass_go_as_ndarrays(runtime: TaichiRuntime, on: Callable[[str], Any]) -> None:
+    """In a nested and frozen one too; the dataclass of the caller has its own arrays as before."""
+    given: list[Any] = []
+
+    def launch(_: Any, *args: Any) -> None:
+        given.append(args[-1])
+        args[-1].inner.x.fill(9)
+
+    on("cpu")
+    loader = KernelLoader(runtime)
+    unit = loader[loader.compile_and_load(DATACLASSES).unit]
+    guard, kernel = BackendGuard(runtime, "vulkan"), runtime.primal(unit.f)
+    x = np.zeros(3, np.float32)
+    whole = unit.Outer(unit.Inner(x), 2)
+    guard.on_ndarrays(launch)(kernel, *[None] * runtime.layout.launched[1], whole)
+    assert runtime.is_ndarray(given[0].inner.x)
+    assert (given[0].by, whole.inner.x is x, x.tolist()) == (2, True, [9, 9, 9])
+    with pytest.raises(Refused, match=r"'o' of f\(\) holds bools"):
+        guard.check(kernel, [unit.Outer(unit.Inner(np.zeros(3, np.bool_)), 2)])
 
 
 def test_an_element_is_set_after_what_runs(

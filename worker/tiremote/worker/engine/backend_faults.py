@@ -8,8 +8,10 @@ bytes of a new ndarray are another's where their number is no multiple of four.
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -144,33 +146,43 @@ class BackendGuard:
 
         @functools.wraps(launch)
         def launch_kernel(kernel: Any, *given: Any, **more: Any) -> Any:
+            lent: list[tuple[np.ndarray, Any]] = []
             # ``given`` is without the kernel, and what comes before the arguments counts from there.
-            lent = dict(self._lent(kernel, given[first:]))
-            if not lent:
-                return launch(kernel, *given, **more)
-            args = [lent.get(position - first, value) for position, value in enumerate(given)]
-            result = launch(kernel, *args, **more)
-            for position, ndarray in lent.items():
-                given[first + position][...] = ndarray.to_numpy()
+            args = self._on_ndarrays(kernel, given[first:], lent)
+            result = launch(kernel, *given[:first], *args, **more)
+            for array, ndarray in lent:
+                array[...] = ndarray.to_numpy()
             return result
 
         return launch_kernel
 
-    def _lent(self, kernel: Any, args: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        runtime = self._runtime
+    def _on_ndarrays(self, kernel: Any, args: Sequence[Any], lent: list[tuple[np.ndarray, Any]]) -> Sequence[Any]:
+        """The arguments of a launch with ndarrays for NumPy arrays; ``lent`` gets each pair."""
         if self._is_own(kernel):
             # What moves arrays there and back reads or writes all of them.
-            return
-        for position, (parameter, value) in enumerate(zip(runtime.parameters(kernel), args, strict=False)):
-            # Of one without axes a kernel writes all there is.
-            if not isinstance(value, np.ndarray) or not value.size or not value.ndim:
-                continue
-            kind = runtime.parameter_type(parameter.annotation)
-            if isinstance(kind, ArrayType):
-                axes = value.ndim - len(kind.element_shape or ())
-                ndarray = runtime.make_ndarray(name_of(value.dtype), value.shape[:axes], value.shape[axes:], False)
-                ndarray.from_numpy(np.ascontiguousarray(value))
-                yield position, ndarray
+            return args
+        return [
+            self._on_ndarray(value, self._runtime.parameter_type(parameter.annotation), lent)
+            if isinstance(value, np.ndarray) or dataclasses.is_dataclass(value)
+            else value
+            for parameter, value in zip(self._runtime.parameters(kernel), args, strict=True)
+        ]
+
+    def _on_ndarray(self, value: Any, kind: ParameterType, lent: list[tuple[np.ndarray, Any]]) -> Any:
+        if isinstance(value, np.ndarray) and isinstance(kind, ArrayType) and value.size:
+            axes = value.ndim - len(kind.element_shape or ())
+            ndarray = self._runtime.make_ndarray(name_of(value.dtype), value.shape[:axes], value.shape[axes:], False)
+            ndarray.from_numpy(np.array(value, order="C"))
+            lent.append((value, ndarray))
+            return ndarray
+        if isinstance(kind, PackType) and dataclasses.is_dataclass(value):
+            members = {
+                name: self._on_ndarray(getattr(value, name), member, lent)
+                for name, member in kind.members
+                if hasattr(value, name)
+            }
+            return _with_members(value, members)
+        return value
 
     def _is_own(self, kernel: Any) -> bool:
         """Whether it is no user's: the runtime's, or one of those here that copy arrays."""
@@ -194,6 +206,8 @@ class BackendGuard:
     def _has_bools(self, value: Any) -> bool:
         if isinstance(value, np.ndarray):
             return bool(value.dtype == np.bool_)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return any(self._has_bools(getattr(value, each.name, None)) for each in dataclasses.fields(value))
         return self._runtime.is_ndarray(value) and self._runtime.array_meta(value).dtype == "bool"
 
     def _is_bool(self, value: Any) -> bool:
@@ -203,6 +217,17 @@ class BackendGuard:
         return Refused(
             f"{what} holds bools, and on {self._arch} {self._runtime.name} has none in memory: use u8 or i32"
         )
+
+
+def _with_members(value: Any, members: Mapping[str, Any]) -> Any:
+    """A dataclass with other members: itself where they are what it has, else another, made without ``__init__``."""
+    if all(getattr(value, name) is member for name, member in members.items()):
+        return value
+    made = copy.copy(value)
+    for name, member in members.items():
+        # It may be frozen.
+        object.__setattr__(made, name, member)
+    return made
 
 
 def _has_stored_bool(kind: ParameterType) -> bool:
