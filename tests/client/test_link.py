@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import linecache
+import signal
+import sys
 import threading
+from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import msgpack
@@ -10,7 +15,8 @@ import numpy as np
 import pytest
 import zmq
 
-from tiremote.client import Session, connect
+from tiremote.client import Session, connect, core, link
+from tiremote.client.held_interrupts import HeldInterrupts
 from tiremote.protocol.errors import InternalError, ProtocolError, Refused, UnknownName, WorkerUnreachable
 from tiremote.protocol.messages import Put, Request, RequestId, Run
 from tiremote.protocol.results import RunResult
@@ -129,18 +135,160 @@ def test_closing_twice_is_closing_once(worker: FakeWorker) -> None:
 def test_a_fault_in_the_thread_fails_what_waits(
     worker: FakeWorker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A mistake of ours is an error at the caller, not a wait without end."""
+    """A mistake of ours is an error at the caller, not a wait without end, and the end of the session."""
     with connect(worker.address) as gpu:
 
         def fault() -> None:
             raise RuntimeError("a mistake")
 
         monkeypatch.setattr(gpu._exchange._link, "on_pass", fault)
+        # It meets the thread that moves the messages: the caller's own, or the session's.
+        with pytest.raises((InternalError, Refused, RuntimeError)):
+            gpu.ping()
         with pytest.raises((InternalError, Refused)):
             gpu.ping()
-        with pytest.raises(Refused):
-            gpu.ping()
     assert "a mistake" in caplog.text
+
+
+def movers(gpu: Session) -> list[int]:
+    """The threads that move messages from here on."""
+    seen: list[int] = []
+    gpu._exchange._link.on_pass = lambda: seen.append(threading.get_ident())
+    return seen
+
+
+def until_a_caller_moves(gpu: Session, call: Callable[[], object]) -> None:
+    """Calls until the session's own thread leaves the messages to the calling one."""
+    seen = movers(gpu)
+    for _ in range(100):
+        del seen[:]
+        call()
+        if set(seen) == {threading.get_ident()}:
+            return
+    raise AssertionError("the session's own thread moves every message")
+
+
+def test_calls_that_wait_move_their_messages_themselves(worker: FakeWorker, gpu: Session) -> None:
+    """After the first of them no other thread has anything to do with it."""
+    worker.define("u", k="kernel")
+    worker.on_run = lambda request: RunResult(value=request.args[0])
+    kernel = gpu["u"].k
+    until_a_caller_moves(gpu, lambda: kernel(1))
+    assert kernel(2) == 2
+
+
+def test_what_is_left_when_a_call_ends_is_moved_by_the_sessions_thread(worker: FakeWorker, gpu: Session) -> None:
+    """A request of another thread that waits longer than the call is answered all the same."""
+    worker.define("u", k="kernel", late="kernel")
+    worker.on_run = lambda request: LATER if request.target.name == "late" else RunResult(value=1)
+    kernel, late = gpu["u"].k, gpu["u"].late
+    until_a_caller_moves(gpu, kernel)
+    future = late.submit()
+    assert kernel() == 1
+    worker.answer(future.request_id, RunResult(value=5))
+    assert future.result(10) == 5
+
+
+def test_a_request_of_another_thread_goes_out_while_a_caller_waits(worker: FakeWorker, gpu: Session) -> None:
+    """It need not wait for the answer that the caller waits for."""
+    worker.define("u", k="kernel", late="kernel")
+    worker.on_run = lambda request: LATER if request.target.name == "late" else RunResult(value=1)
+    kernel, late = gpu["u"].k, gpu["u"].late
+    until_a_caller_moves(gpu, kernel)
+
+    def release() -> None:
+        worker.wait_for(lambda worker: any(each.target.name == "late" for each in worker.ran))
+        (waiting,) = [each for each in worker.ran if each.target.name == "late"]
+        released.append(kernel())
+        worker.answer(waiting.id, RunResult(value=6))
+
+    released: list[int] = []
+    helper = threading.Thread(target=release)
+    helper.start()
+    assert late() == 6
+    helper.join(10)
+    assert released == [1]
+
+
+class Alarm(Exception):
+    """What the handler of some signal raises."""
+
+
+def raises_at(step: int) -> Callable[..., Any]:
+    """A trace function that raises `Alarm` at one step of the moving of messages."""
+    left = [step]
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        if frame.f_globals.get("__name__") not in (link.__name__, core.__name__):
+            return None
+        # Where what it began is ended nothing may raise; a block's ends are lines for a trace only.
+        ends = frame.f_code.co_name in ("_step", "_give_back")
+        ends |= linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith(("with ", "try:"))
+        if event == "line" and not ends:
+            left[0] -= 1
+            if left[0] == 0:
+                raise Alarm
+        return trace
+
+    return trace
+
+
+def test_a_signal_that_breaks_off_a_call_anywhere_leaves_the_session_whole(worker: FakeWorker, gpu: Session) -> None:
+    """At whatever step its handler raises, later calls get their own answers, and nothing runs twice."""
+    worker.define("u", k="kernel")
+    worker.on_run = lambda request: RunResult(value=request.args[0])
+    kernel = gpu["u"].k
+    broken = 0
+    for step in range(1, 140):
+        until_a_caller_moves(gpu, lambda: kernel(0))
+        sys.settrace(raises_at(step))
+        try:
+            came = kernel(step)
+        except Alarm:
+            broken += 1
+        else:
+            assert came == step
+        finally:
+            sys.settrace(None)
+    assert broken > 100
+    gpu._exchange.wait_for_all()
+    assert kernel(1000) == 1000
+    arguments = [request.args[0] for request in worker.ran if request.args[0]]
+    assert len(arguments) == len(set(arguments))
+
+
+def test_an_interrupt_strikes_while_a_call_waits_and_not_before() -> None:
+    """What came in the middle of a message is told when that is over, by the handler that there was."""
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        with HeldInterrupts() as held:
+            signal.raise_signal(signal.SIGINT)
+            assert came == []
+            held.waiting = True
+            signal.raise_signal(signal.SIGINT)
+            assert len(came) == 1
+            held.waiting = False
+        assert len(came) == 2
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_callback_may_close_the_session_whose_messages_its_thread_moves(worker: FakeWorker) -> None:
+    """The call that was waited for has its answer, and the session's thread ends."""
+    worker.define("u", k="kernel")
+    worker.on_run = lambda _: RunResult(value=1)
+    with connect(worker.address) as gpu:
+        kernel = gpu["u"].k
+        until_a_caller_moves(gpu, kernel)
+        line = gpu._exchange._link
+        line.on_pass = lambda: (
+            line.close() if line.is_moved_here and threading.current_thread() is not line.thread else None
+        )
+        with pytest.raises(Refused):
+            kernel()
+        line.thread.join(10)
+        assert not line.thread.is_alive()
 
 
 def test_many_threads_share_a_session(worker: FakeWorker, gpu: Session) -> None:

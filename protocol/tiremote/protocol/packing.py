@@ -24,6 +24,8 @@ ARRAY, HANDLE, SCALAR, TUPLE, NAME = 1, 2, 3, 4, 5
 
 Buffer = Any  # bytes, memoryview or zmq.Frame: whatever memoryview() takes
 
+_LIMITS = Limits()
+
 #: How deep in a header the values of a receipt may lie: what it leaves of `MAX_DEPTH` is theirs.
 _RECEIPT_DEPTH = 8
 
@@ -160,7 +162,7 @@ def _is_default(value: Any, default: Any) -> bool:
 
 def unpack(header: Buffer, buffers: Sequence[Buffer] = (), limits: Limits | None = None) -> Any:
     """The value of a header; arrays in it point into ``buffers``. Raises `ProtocolError`, `UnsupportedType`."""
-    limits = limits or Limits()
+    limits = limits or _LIMITS
     size = memoryview(header).nbytes
     if size > limits.header_bytes:
         raise PayloadTooLarge(

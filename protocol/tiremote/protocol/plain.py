@@ -19,6 +19,10 @@ MAX_ITEMS = 1 << 18
 #: would hold the worker up for seconds.
 MAX_CONTAINERS = 1 << 16
 
+#: Bytes up to which a value needs no pass of its own before it is decoded: what its lengths can claim is little, for
+#: the decoder believes none that is larger than the whole.
+SMALL = 1 << 10
+
 #: msgpack makes and takes these without asking. (`ExtType` is a tuple: it is looked for first.)
 _FOREIGN = (msgpack.Timestamp, msgpack.ExtType)
 _LOOKED_AT = (*_FOREIGN, list, tuple, dict)
@@ -27,8 +31,11 @@ _LOOKED_AT = (*_FOREIGN, list, tuple, dict)
 def load(data: Any, ext_hook: Callable[[int, bytes], Any] = msgpack.ExtType) -> Any:
     """The one msgpack value that ``data`` is. Raises `ProtocolError`, `UnsupportedType`."""
     try:
-        _check_whole(data)
-        value = _unpacked(data, ext_hook)
+        if memoryview(data).nbytes <= SMALL:
+            value = _unpacked_small(data, ext_hook)
+        else:
+            _check_whole(data)
+            value = _unpacked(data, ext_hook)
         check_plain(value)
     except msgpack.exceptions.StackError:
         raise ProtocolError(f"a value is nested more than {MAX_DEPTH} deep") from None
@@ -60,6 +67,19 @@ def _check_whole(data: Any) -> None:
     unpacker.skip()
 
 
+def _unpacked_small(data: Any, ext_hook: Callable[[int, bytes], Any]) -> Any:
+    return msgpack.unpackb(
+        data, raw=False, strict_map_key=False, object_pairs_hook=_map_without_repeats, ext_hook=ext_hook
+    )
+
+
+def _map_without_repeats(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ProtocolError("a map has the same key twice")
+    return value
+
+
 def _unpacked(data: Any, ext_hook: Callable[[int, bytes], Any], *, unique: bool = True) -> Any:
     left = MAX_CONTAINERS
 
@@ -75,10 +95,7 @@ def _unpacked(data: Any, ext_hook: Callable[[int, bytes], Any], *, unique: bool 
 
     def read_map(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
         count()
-        value = dict(pairs)
-        if unique and len(value) != len(pairs):
-            raise ProtocolError("a map has the same key twice")
-        return value
+        return _map_without_repeats(pairs) if unique else dict(pairs)
 
     return msgpack.unpackb(
         data,

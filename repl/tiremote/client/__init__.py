@@ -14,9 +14,9 @@ and given up, and ``link`` is the one thread that owns the socket.
 from tiremote.client.access import In, InOut, Out
 from tiremote.client.arrays import RemoteArray, RemoteField
 from tiremote.client.connect import connect
-from tiremote.client.exchange import RequestFuture
 from tiremote.client.facade import Facade
 from tiremote.client.output import print_output
+from tiremote.client.request_future import RequestFuture
 from tiremote.client.session import Session
 from tiremote.client.units import RemoteKernel, RemoteObject, RemoteUnit
 from tiremote.client.watch import Reload, Watch

@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from tiremote.client.exchange import Exchange, RequestFuture
+from tiremote.client.exchange import Exchange
+from tiremote.client.request_future import RequestFuture
 from tiremote.protocol.chunks import DIGEST, FindChunks, FoundChunks, cut, digest_of, in_chunks
 from tiremote.protocol.errors import MissingChunks, TiremoteError
 from tiremote.protocol.messages import Put

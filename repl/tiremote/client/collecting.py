@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tiremote.client.directory import Directory
-from tiremote.client.exchange import RequestFuture
+from tiremote.client.request_future import RequestFuture
 from tiremote.client.transfer import local_array
 from tiremote.client.units import thawed
 from tiremote.protocol.explanation import CrashExplanation

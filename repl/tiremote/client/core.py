@@ -114,6 +114,11 @@ class Core:
         return tuple(self._pending)
 
     @property
+    def busy(self) -> bool:
+        """Whether anything waits for an answer."""
+        return bool(self._pending)
+
+    @property
     def delivered(self) -> tuple[RequestId, ...]:
         """The ids of answers that came, of which the worker has not confirmed to know."""
         return tuple(self._received)
@@ -153,11 +158,13 @@ class Core:
         elif reply.id in self._pings:
             self._pong(reply, *self._pings.pop(reply.id))
         else:
-            pending = self._taken(reply.id)
+            pending = self._pending.get(reply.id)
             if pending is not None:
                 if isinstance(pending.request, FollowedRequest):
                     self._note(reply.id, now)
                 pending.settle(reply if isinstance(reply, Ok) else error_of(reply))
+                # Not before: whoever moves the messages may be broken off, and then it is asked for again.
+                self._taken(reply.id)
 
     def unreadable(self, request: RequestId | None, error: TiremoteError, now: float) -> None:
         """A message of the worker that does not decode; ``request`` is whom it was for, where that is known."""

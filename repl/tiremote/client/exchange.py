@@ -18,11 +18,11 @@ from tiremote.client.core import Pending
 from tiremote.client.link import Link
 from tiremote.client.output import OutputHandler
 from tiremote.client.releases import Releases
+from tiremote.client.request_future import RequestFuture
 from tiremote.client.thrift import Thrift
 from tiremote.protocol.codec import check_buffers, encode
-from tiremote.protocol.errors import EngineError, Interrupted, PayloadTooLarge, StaleHandle, TiremoteError
+from tiremote.protocol.errors import EngineError, PayloadTooLarge, StaleHandle, TiremoteError
 from tiremote.protocol.messages import (
-    Cancel,
     Cleanup,
     Collect,
     EngineRequest,
@@ -36,7 +36,6 @@ from tiremote.protocol.messages import (
 )
 from tiremote.protocol.receipts import Timing
 from tiremote.protocol.results import (
-    CancelResult,
     CleanupResult,
     HelloResult,
     InterruptResult,
@@ -53,78 +52,6 @@ T = TypeVar("T")
 
 #: Seconds for which a wait cannot be broken by Ctrl-C: on Windows a wait without an end never can.
 _UNBREAKABLE = 0.1 if sys.platform == "win32" else None
-
-
-class RequestFuture(Future[T]):
-    """A request under way. ``request_id`` names it to the worker; ``timing`` is the worker's, once it is done.
-
-    ``written`` has, of one that was collected, the array arguments that it wrote to, by position or keyword.
-
-    Callbacks run on the session's own thread: they must not wait for the session.
-    """
-
-    def __init__(self, exchange: Exchange, request_id: RequestId, *, queued: bool) -> None:
-        super().__init__()
-        self.request_id = request_id
-        self.timing: Timing | None = None
-        self.written: Mapping[int | str, Any] = {}
-        self._exchange = exchange
-        self._queued = queued
-        self._cancelling = False
-        self._cancel_lock = threading.Lock()
-
-    def running(self) -> bool:
-        """Whether it is under way: sent and not answered. On the worker it may still wait for what came before."""
-        return not self.done()
-
-    def result(self, timeout: float | None = None) -> T:
-        """As of any future; `TimeoutError` after ``timeout`` seconds, and the request goes on."""
-        try:
-            return super().result(timeout)
-        except TimeoutError:
-            raise self._late(timeout) from None
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        """As of any future; `TimeoutError` likewise."""
-        try:
-            return super().exception(timeout)
-        except TimeoutError:
-            raise self._late(timeout) from None
-
-    def _late(self, timeout: float | None) -> BaseException:
-        if self.done():  # the answer itself was such an error
-            return super().exception() or TimeoutError()
-        return TimeoutError(
-            f"request {self.request_id} was not answered within {timeout:g} s and goes on: wait longer, "
-            "or stop it with gpu.interrupt(future)"
-        )
-
-    def cancel(self) -> bool:
-        """Takes it out of the worker's queue, which is asked first. False: it had started, or is done."""
-        if self.done() or not self._queued:
-            return self.cancelled()
-        self._cancelling = True
-        cancel = Cancel(id="", request=self.request_id)
-        try:
-            taken = self._exchange.call(cancel, CancelResult).cancelled
-        except TiremoteError:
-            taken = False
-        if taken:
-            self._cancelled()
-        self._cancelling = False
-        return self.cancelled()
-
-    def _cancelled(self) -> None:
-        # The answers to both requests may get here at one time, on two threads.
-        with self._cancel_lock:
-            if not self.done() and super().cancel():
-                self.set_running_or_notify_cancel()
-
-    def _failed(self, error: TiremoteError) -> None:
-        if self._cancelling and isinstance(error, Interrupted):
-            self._cancelled()
-        elif not self.cancelled():
-            self.set_exception(error)
 
 
 class Exchange:
@@ -204,7 +131,7 @@ class Exchange:
         self._may_wait()
         pending, future = self._made(request, lambda ok: ok.result, expects=expects)
         try:
-            self._post(pending)
+            self._post(pending, future, until=future.done if patience is None else None)
             error = _outcome(future, patience)
         except KeyboardInterrupt:
             # It may strike before the request is on its way, or any time after.
@@ -228,14 +155,14 @@ class Exchange:
         pending, future = self._made(
             request, lambda ok: then(structure(result, ok.result, what)), expects=expects, in_background=in_background
         )
-        self._post(pending)
+        self._post(pending, future)
         return future
 
     def collect(self, request: Collect, then: Callable[[Ok], T], *, expects: int = 0) -> RequestFuture[T]:
         """Waits for a request that another client sent, or this one before; ``then`` types its answer."""
         pending, future = self._made(request, then, expects=expects)
         self._collected[future.request_id] = (request.request, request.seat)
-        self._post(pending)
+        self._post(pending, future)
         return future
 
     def without_delivered(self, lines: Iterable[RequestLine]) -> tuple[RequestLine, ...]:
@@ -274,7 +201,7 @@ class Exchange:
     # Inside
 
     def _may_wait(self) -> None:
-        if threading.current_thread() is self._link.thread:
+        if self._link.is_moved_here:
             raise RuntimeError("a callback of the session cannot wait for the session: do that on another thread")
 
     def _made(
@@ -305,12 +232,16 @@ class Exchange:
             else:
                 _complete(future, then, answer)
 
-        self._under_way[request.id] = future
         return Pending(request, frames, settle, self._on_event, max(sent, expects)), future
 
-    def _post(self, pending: Pending) -> None:
+    def _post(self, pending: Pending, future: RequestFuture[Any], *, until: Callable[[], bool] | None = None) -> None:
+        """Has it sent; may stay until that is so."""
         try:
-            self._link.send(pending)
+            self._under_way[future.request_id] = future
+            if until is None:
+                self._link.send(pending)
+            else:
+                self._link.carry(pending, until)
         finally:
             if not pending.handed_over:
                 self._under_way.pop(pending.request.id, None)
@@ -364,7 +295,7 @@ class Exchange:
 
 
 def _complete(future: RequestFuture[T], then: Callable[[Ok], T], answer: Ok) -> None:
-    if future.cancelled():
+    if future.done():
         return
     try:
         result = then(answer)

@@ -15,10 +15,11 @@ import numpy as np
 from tiremote.client import collecting
 from tiremote.client.arrays import RemoteArray
 from tiremote.client.directory import Directory
-from tiremote.client.exchange import Exchange, RequestFuture
+from tiremote.client.exchange import Exchange
 from tiremote.client.facade import Facade
 from tiremote.client.loading import Loading
 from tiremote.client.remote import Remote
+from tiremote.client.request_future import RequestFuture
 from tiremote.client.transfer import Progress
 from tiremote.client.units import RemoteKernel, RemoteObject, RemoteUnit, thawed
 from tiremote.client.watch import Reload, Watch, print_reloads

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from tiremote.client.chunked_puts import send_in_chunks
-from tiremote.client.exchange import Exchange, RequestFuture
+from tiremote.client.exchange import Exchange
 from tiremote.client.regions import Region
+from tiremote.client.request_future import RequestFuture
 from tiremote.protocol.dtypes import dtype_of, name_of
 from tiremote.protocol.errors import TiremoteError
 from tiremote.protocol.messages import Alloc, Cleanup, Fetch, Put

@@ -9,9 +9,10 @@ from typing import Any
 from tiremote.client.arguments import PackedCall, pack_call
 from tiremote.client.arrays import array_proxy
 from tiremote.client.directory import CALLABLE, Directory, UnknownAttribute
-from tiremote.client.exchange import Exchange, RequestFuture
+from tiremote.client.exchange import Exchange
 from tiremote.client.recording import tape_for_run
 from tiremote.client.remote import Remote
+from tiremote.client.request_future import RequestFuture
 from tiremote.client.transfer import fetch_copy, local_array
 from tiremote.protocol.attributes import AttributeResult, GetAttribute, SetAttribute
 from tiremote.protocol.errors import PayloadTooLarge, UnknownName

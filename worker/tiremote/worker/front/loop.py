@@ -232,9 +232,11 @@ class Loop:
             messages, alive = engine.channel.read()
             for message, buffers in messages:
                 # What was printed before a message has to be told before it: the engine flushed first.
-                for fd in list(engine.pipes):
+                for fd in engine.printed():
                     self._read_output(engine, fd)
                 self._front.on_engine(engine.number, message, buffers, self._clock())
+                # At once: whoever waits for the answer does not wait for what else is due.
+                self._carry_out()
         except Exception:
             # A user's code can write to every descriptor of its process, or there is no room for what came.
             _log.exception("engine %s (pid %s) says what is not understood: it is ended", engine.number, engine.pid)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import select
 import signal
 import subprocess
 import sys
@@ -62,8 +63,11 @@ class EngineProcess:
             raise AssertionError("both streams are pipes")
         self.pipes: dict[int, Stream] = {self.process.stdout.fileno(): "stdout", self.process.stderr.fileno(): "stderr"}
         self._cut = {stream: Demultiplexer() for stream in self.pipes.values()}
+        #: Asked for both pipes at once: most requests print nothing.
+        self._printed = select.poll()
         for fd in self.pipes:
             os.set_blocking(fd, False)
+            self._printed.register(fd, select.POLLIN)
 
     @property
     def pid(self) -> int:
@@ -90,6 +94,10 @@ class EngineProcess:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 send(self.pid, number)
 
+    def printed(self) -> list[int]:
+        """The pipes that have something, or have ended."""
+        return [fd for fd, _ in self._printed.poll(0)]
+
     def read_output(self, fd: int) -> list[tuple[Stream, int, bytes]]:
         """(stream, key of the request, bytes) of what was printed there since; forgets the pipe at its end.
 
@@ -103,6 +111,7 @@ class EngineProcess:
                 data = os.read(fd, _READ_BYTES)
                 if not data:
                     del self.pipes[fd]
+                    self._printed.unregister(fd)
                     break
                 pieces += [(stream, key, piece) for key, piece in self._cut[stream].feed(data)]
         except BlockingIOError:
@@ -111,7 +120,7 @@ class EngineProcess:
 
     def begin_output(self, key: int) -> list[tuple[Stream, int, bytes]]:
         """What is printed from here on is request ``key``'s; gives what earlier ones have printed, as `read_output`."""
-        pieces = [piece for fd in list(self.pipes) for piece in self.read_output(fd)]
+        pieces = [piece for fd in self.printed() for piece in self.read_output(fd)]
         for stream, cut in self._cut.items():
             before, rest = cut.begin(key)
             pieces += [(stream, before, rest)] if rest else []
