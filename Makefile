@@ -8,19 +8,24 @@ export TIREMOTE_TEST_ARCH
 # Of `make soak`.
 SECONDS ?= 180
 SEED ?=
+# Of `make bench`: the groups to measure, all where none is named, and how often; its environment has the peers in it.
+BENCH ?=
+ROUNDS ?= 7
+BENCH_VENV ?= .venv-bench
 
 BIN := $(VENV)/bin
 # Made last by an installation that went through; holds the folder that was installed from.
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test features soak lint format wheel-check clean FORCE
+.PHONY: help demo test features soak bench lint format wheel-check clean FORCE
 
 help:
 	@echo "make demo         a local worker, the quick start and its hot reload, with timings"
 	@echo "make test         every test but the slow ones and those of the feature table (TIREMOTE_TEST_ARCH=cuda, PYTEST_ARGS='-x -k fetch')"
 	@echo "make features     the feature table in README.md, on every runtime, written anew from what its tests find"
 	@echo "make soak         random faults against a model, for SECONDS=$(SECONDS), of SEED=... or a new one"
+	@echo "make bench        docs/performance.md, measured anew beside floors and peers (BENCH=calls, ROUNDS=$(ROUNDS), TIREMOTE_BENCH_ARCH=cuda)"
 	@echo "make lint         ruff, mypy and the import rules"
 	@echo "make format       let ruff rewrite what it can"
 	@echo "make wheel-check  build the wheel and try it where no Taichi is"
@@ -44,6 +49,9 @@ soak: export TIREMOTE_SOAK_SEED = $(SEED)
 soak: $(STAMP)
 	@"$(BIN)/python" -m pytest -m soak -s $(PYTEST_ARGS)
 
+bench: $(BENCH_VENV)/.installed
+	@PYTHONPATH=benchmarks:tests "$(BENCH_VENV)/bin/python" -m bench $(BENCH) --rounds $(ROUNDS)
+
 lint: $(STAMP)
 	"$(BIN)/ruff" check
 	"$(BIN)/ruff" format --check
@@ -58,7 +66,7 @@ wheel-check: $(STAMP)
 	@bash .ci/wheel-check "$(BIN)/python"
 
 clean:
-	rm -rf "$(VENV)" build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage
+	rm -rf "$(VENV)" "$(BENCH_VENV)" build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage
 	find protocol worker repl tests -type d -name __pycache__ -exec rm -rf {} +
 
 # The environment is made anew when its installation never ended, the folder moved, or PYTHON was given and is another
@@ -88,4 +96,13 @@ endif
 	@rm -f "$@"
 	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -e '.[worker,gstaichi,quadrants,dev]'
 	@printf '%s\n' "$(CURDIR)" >"$@"
+	@echo "Installed."
+
+# What is measured beside tiremote is never in the environment that the tests run in.
+$(BENCH_VENV)/.installed: pyproject.toml
+	@echo "Installing tiremote, its worker and its peers into $(BENCH_VENV) (some 700 MB the first time) ..."
+	@rm -f "$@"
+	@"$(PYTHON)" -m venv "$(BENCH_VENV)"
+	@"$(BENCH_VENV)/bin/python" -m pip install --quiet --disable-pip-version-check -e '.[worker,bench]'
+	@touch "$@"
 	@echo "Installed."
