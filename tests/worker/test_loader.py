@@ -18,6 +18,7 @@ from tiremote.protocol.packing import pack
 from tiremote.worker.engine.frames import run_error
 from tiremote.worker.engine.loader import KernelLoader
 from tiremote.worker.engine.runtime import TaichiRuntime
+from tiremote.worker.engine.signature import ParameterType
 from tiremote.worker.unit_files import FILE_PREFIX
 
 from .texts import ODD, Odd
@@ -34,6 +35,11 @@ def loader(runtime: TaichiRuntime) -> Iterator[KernelLoader]:
     loader = KernelLoader(runtime)
     yield loader
     loader.cleanup_all()
+
+
+def kinds(kernel: Any, runtime: TaichiRuntime) -> list[ParameterType]:
+    """What the kernel's caller gives to it."""
+    return [kind for _, kind in runtime.called_with(kernel)]
 
 
 def array(runtime: TaichiRuntime, *values: float) -> Any:
@@ -383,7 +389,7 @@ def test_a_call_of_the_replaced_version_tells_the_types(loader: KernelLoader, ru
     loader.compile_and_load(ADD, "a")
     x = array(runtime, 1, 2)
     loader["a"].add_base(x, 1.0)
-    loader.loaded("a").record_call("add_base", [x, 1.0], runtime)
+    loader.loaded("a").record_call("add_base", [x, 1.0], kinds(loader["a"].add_base, runtime), runtime)
     with pytest.raises(CompileError, match="dim 1") as caught:
         loader.compile_and_load(ADD.replace("x[i] +=", "x[i, i] +="), "a")
     assert caught.value.line == 4
@@ -398,7 +404,9 @@ def test_a_remembered_numpy_call_and_template(loader: KernelLoader, runtime: Tai
     text = "@ti.kernel\ndef f(x: ti.types.ndarray(), n: ti.template(), y: ti.template()):\n    x[0] = n\n"
     loader.compile_and_load(text, "a")
     field = runtime.ti.field(runtime.ti.i32, 3)
-    loader.loaded("a").record_call("f", [np.zeros((2, 2), np.float64), 3, field], runtime)
+    loader.loaded("a").record_call(
+        "f", [np.zeros((2, 2), np.float64), 3, field], kinds(loader["a"].f, runtime), runtime
+    )
     with pytest.raises(CompileError, match="dim 2"):
         loader.compile_and_load(text.replace("= n", "= 2 * n"), "a")
     del field

@@ -11,6 +11,7 @@ import pytest
 from tiremote.protocol.errors import CompileError
 from tiremote.worker.engine.loader import KernelLoader
 from tiremote.worker.engine.runtime import TaichiRuntime
+from tiremote.worker.engine.signature import ParameterType
 
 
 @pytest.fixture
@@ -18,6 +19,11 @@ def loader(runtime: TaichiRuntime) -> Iterator[KernelLoader]:
     loader = KernelLoader(runtime)
     yield loader
     loader.cleanup_all()
+
+
+def kinds(kernel: Any, runtime: TaichiRuntime) -> list[ParameterType]:
+    """What the kernel's caller gives to it."""
+    return [kind for _, kind in runtime.called_with(kernel)]
 
 
 def statuses(receipt: Any) -> dict[str, str]:
@@ -153,7 +159,7 @@ def test_a_remembered_call_is_compiled_for_kept_fields(loader: KernelLoader, run
     text = "x = ti.field(ti.f32, 3)\n@ti.kernel\ndef f(a: ti.template()):\n    for i in a:\n        a[i] += {}\n"
     loader.compile_and_load(text.format(1), "u")
     loader["u"].f(loader["u"].x)
-    loader.loaded("u").record_call("f", [loader["u"].x], runtime)
+    loader.loaded("u").record_call("f", [loader["u"].x], kinds(loader["u"].f, runtime), runtime)
     receipt = loader.compile_and_load(text.format(2), "u")
     assert [each.seconds > 0 for each in receipt.changes] == [True]
     with pytest.raises(CompileError, match="missing"):
@@ -167,7 +173,7 @@ def test_a_kernel_of_an_object_that_was_called_is_checked(loader: KernelLoader, 
     loader.compile_and_load(OBJECT, "u")
     counter = loader["u"].counter
     counter.add()
-    loader.loaded("u").record_call("counter.add", [], runtime)
+    loader.loaded("u").record_call("counter.add", [], kinds(counter.add, runtime), runtime)
     for _ in range(2):
         with pytest.raises(CompileError, match="nothing") as caught:
             loader.compile_and_load(OBJECT.replace("self.x[i] += 1", "self.x[i] += self.nothing"), "u")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class BoundCall:
     """A call whose arguments were checked and converted. ``launch`` it once, then ask what was ``written``."""
 
-    __slots__ = ("_lending", "kernel", "named", "target", "templates", "values")
+    __slots__ = ("_lending", "_parameters", "kernel", "named", "target", "templates", "values")
 
     def __init__(
         self,
@@ -37,6 +37,7 @@ class BoundCall:
         *,
         kernel: Any = None,
         templates: Mapping[str, Any] | None = None,
+        parameters: Sequence[_Parameter] = (),
     ) -> None:
         self.target = target
         self.values = values
@@ -44,7 +45,13 @@ class BoundCall:
         #: The ``Kernel`` object that is launched, and its template arguments by parameter; None and none of a function.
         self.kernel = kernel
         self.templates = templates or {}
+        self._parameters = parameters
         self._lending = lending
+
+    @property
+    def takes(self) -> list[ParameterType]:
+        """The types of a kernel's parameters, one for each of the values; none of a function."""
+        return [each.takes for each in self._parameters]
 
     def launch(self) -> Any:
         """Calls the target; what it raises is not changed. On a GPU the work may still run afterwards."""
@@ -156,7 +163,7 @@ def bind(
     templates = {
         each.name: value for each, value in zip(parameters, values, strict=True) if isinstance(each.takes, TemplateType)
     }
-    return BoundCall(kernel, values, {}, lending, kernel=behind, templates=templates)
+    return BoundCall(kernel, values, {}, lending, kernel=behind, templates=templates, parameters=parameters)
 
 
 def _lent(

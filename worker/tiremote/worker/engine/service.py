@@ -234,7 +234,7 @@ class Service:
         if isinstance(request.target, Name):
             unit = self._loader.loaded(request.target.unit)
             name = request.target.name if request.method is None else f"{request.target.name}.{request.method}"
-            unit.record_call(name, call.values, self._runtime)
+            unit.record_call(name, call.values, call.takes, self._runtime)
         written = [[key, array] for key, array in call.written().items()]
         return RunResult(value=self._sent(to_plain(value, self._runtime)), written=written)  # type: ignore[arg-type]
 

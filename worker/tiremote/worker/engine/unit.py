@@ -13,6 +13,7 @@ from tiremote.protocol.errors import UnknownName
 from tiremote.protocol.receipts import Definition
 from tiremote.worker.engine.call_types import Argument, remember
 from tiremote.worker.engine.half_declared import Waiting
+from tiremote.worker.engine.signature import ParameterType
 from tiremote.worker.engine.source import Source, withdraw
 
 if TYPE_CHECKING:
@@ -80,19 +81,18 @@ class LoadedUnit:
             known = tuple(each.name for each in self.definitions)
             raise UnknownAttribute(unknown(f"unit {self.unit!r} has no", name, known), name=name, known=known) from None
 
-    def record_call(self, name: str, arguments: Sequence[Any], runtime: TaichiRuntime) -> None:
+    def record_call(
+        self, name: str, arguments: Sequence[Any], kinds: Sequence[ParameterType], runtime: TaichiRuntime
+    ) -> None:
         """Keeps the types of a kernel's successful call: the next version is compiled for them when it is loaded.
 
-        ``arguments`` are those the kernel was launched with, in its order. A name with dots is a kernel of an object;
-        its owner is not among the arguments.
+        ``arguments`` are those the kernel was launched with, in its order, and ``kinds`` what its parameters take. A
+        name with dots is a kernel of an object; its owner is not among the arguments.
         """
         kernel = reached(self.namespace, name)
-        if not (runtime.is_kernel(kernel) or runtime.is_bound_kernel(kernel)):
-            return
-        kinds = runtime.called_with(kernel)
-        if len(kinds) == len(arguments):
+        if runtime.is_kernel(kernel) or runtime.is_bound_kernel(kernel):
             self.calls[name] = tuple(
-                remember(value, kind, runtime) for value, (_, kind) in zip(arguments, kinds, strict=True)
+                remember(value, kind, runtime) for value, kind in zip(arguments, kinds, strict=True)
             )
 
 
