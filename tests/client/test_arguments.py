@@ -71,6 +71,14 @@ def test_an_array_that_cannot_travel_is_refused_by_its_argument_before_anything_
     assert not worker.of(Run)
 
 
+def test_a_sequence_goes_as_a_list_for_a_vector_alone(worker: FakeWorker, gpu: Session) -> None:
+    """Elsewhere, and where a range is too long for any vector, the error says what to do."""
+    for sequence in (range(3), range(10**9)):
+        with pytest.raises(UnsupportedType, match=r"argument 0 is of type range.*: pass list\(\.\.\.\) of it"):
+            gpu["u"].k(sequence)
+    assert not worker.of(Run)
+
+
 def test_in_is_not_written_out_is_not_sent_inout_is_both(worker: FakeWorker, gpu: Session) -> None:
     """As in PyCUDA; positional and by name."""
     worker.on_run = lambda _: RunResult(written=[(1, np.ones(3, "f4")), ("c", np.full(3, 2, "f4"))])  # type: ignore[list-item, arg-type]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, namedtuple
+from array import array
+from collections import OrderedDict, UserList, deque, namedtuple
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -122,10 +123,13 @@ def x_of(pack):
 
 @feature("compound", "vectors")
 def test_a_vector_is_anything_with_so_many_numbers(gpu: Session) -> None:
-    """Lists, tuples, arrays of any dtype, `ti.Vector`: each element exact in the vector's own type."""
+    """Lists, tuples, any other sequence, arrays of any dtype, `ti.Vector`: each exact in the vector's own type."""
     unit = gpu[gpu.compile_and_load(VECTORS).unit]
     given: Any
-    for given in ([2, 4, 6], (2.0, 4.0, 6.0), np.array([2, 4, 6]), np.array([2, 4, 6], np.float32)[::1], "ti"):
+    for given in (
+        *([2, 4, 6], (2.0, 4.0, 6.0), range(2, 7, 2), deque([2, 4, 6]), UserList([2, 4, 6]), array("d", [2, 4, 6])),
+        *(np.array([2, 4, 6]), np.array([2, 4, 6], np.float32)[::1], "ti"),
+    ):
         came = unit.half(gpu.ti.Vector([2.0, 4.0, 6.0]) if isinstance(given, str) else given)
         np.testing.assert_array_equal(came, [1, 2, 3])
         assert came.dtype == np.float32
@@ -149,6 +153,9 @@ def test_a_vector_of_another_length_or_type_is_refused(gpu: Session) -> None:
         {"x": 1},
         None,
         [[1, 2, 3]],
+        range(4),
+        deque([1, 2]),
+        array("u", "abc"),
     ):
         assert "vector(3, f32)" in refused(unit.half, wrong, parameter="v")
     assert "at [1]" in refused(unit.small, [0, 128], parameter="v")

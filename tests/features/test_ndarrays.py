@@ -58,6 +58,13 @@ def scale(m: ti.types.ndarray(dtype=mat23)):
         m[i] *= 2
 """
 
+WIDE = """
+@ti.kernel
+def count(x: ti.types.ndarray(dtype=tm.ivec2)):
+    for i in x:
+        x[i] += 1
+"""
+
 #: Values that are no array of any kind.
 NO_ARRAYS: tuple[Any, ...] = (1, 2.5, "x", None, [1.0, 2.0], {"a": 1}, (1,))
 
@@ -258,13 +265,26 @@ def test_the_last_axis_is_a_vector(gpu: Session) -> None:
     assert remote.to_numpy().tolist() == [[1, 2, 3]] * 2
 
 
+@feature("ndarrays", "vector elements")
+def test_a_wider_array_of_vectors_keeps_every_digit(gpu: Session) -> None:
+    """NumPy makes f64 where nothing is said: as locally the kernel computes in what the array holds."""
+    unit = gpu[gpu.compile_and_load(ELEMENTS + WIDE).unit]
+    points = np.full((2, 3), 0.1)
+    unit.shift(points)
+    assert points.tolist() == [[0.1 + 1, 0.1 + 2, 0.1 + 3]] * 2
+    pairs = np.full((2, 2), 2**40)
+    unit.count(pairs)
+    assert pairs.tolist() == [[2**40 + 1] * 2] * 2
+
+
 @feature("ndarrays", "vector elements", wrong=True)
 def test_vectors_of_another_length_or_dtype_are_refused(gpu: Session) -> None:
     """Also those whose numbers would be taken for others silently."""
     unit = gpu[gpu.compile_and_load(ELEMENTS).unit]
     ti = gpu.ti
     for wrong in (
-        *(np.zeros((2, 2), np.float32), np.zeros(3, np.float32), np.zeros((2, 3)), np.zeros((2, 3), np.int32)),
+        *(np.zeros((2, 2), np.float32), np.zeros(3, np.float32), np.zeros((2, 2)), np.zeros((2, 3), np.int32)),
+        *(np.zeros((2, 3), np.float16), np.zeros((2, 3), np.int64), gpu.array(np.zeros((2, 3), np.int8))),
         *(ti.Vector.ndarray(2, ti.f32, 3), ti.Vector.ndarray(3, ti.f64, 3), ti.Matrix.ndarray(3, 1, ti.f32, 3)),
         *(ti.ndarray(ti.f32, (2, 3)), np.float32(1)),
     ):

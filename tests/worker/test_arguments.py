@@ -292,12 +292,12 @@ def test_what_is_no_array_is_refused(runtime: TaichiRuntime, kernels: Kernels, v
 
 
 def test_vector_elements_are_the_last_axes(runtime: TaichiRuntime, kernels: Kernels) -> None:
-    """A vec3 array is (..., 3) of its dtype; other sizes and dtypes are refused, on the worker too."""
+    """A vec3 array is (..., 3) of its dtype or a wider one; others are refused, and on the worker it is its own."""
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
     np.testing.assert_array_equal(run(runtime, kernels.add_vec3, received(array))[1][0], array + 1)
     one = np.zeros(3, np.float32)
     np.testing.assert_array_equal(run(runtime, kernels.add_vec3, received(one))[1][0], one + 1)
-    for wrong in (np.zeros((2, 4), np.float32), np.zeros((2, 3)), np.zeros((2, 3), np.int32), np.float32(1)):
+    for wrong in (np.zeros((2, 4), np.float32), np.zeros((2, 3), "f2"), np.zeros((2, 3), np.int32), np.float32(1)):
         assert refused(runtime, kernels.add_vec3, received(np.asarray(wrong))).parameter == "x"
     ti = runtime.ti
     vectors = ti.Vector.ndarray(3, ti.f32, 4)

@@ -14,7 +14,7 @@ from tiremote.client.exchange import Exchange
 from tiremote.client.remote import Remote
 from tiremote.client.tensors import TensorLoan, has_gradient, lend_tensor
 from tiremote.client.transfer import discard, fetch_into, held, send_from
-from tiremote.client.travelling import is_too_wide, travelling
+from tiremote.client.travelling import is_indexable, is_too_wide, travelling
 from tiremote.protocol.dtypes import name_of
 from tiremote.protocol.errors import KernelArgumentError
 from tiremote.protocol.messages import Alloc
@@ -23,6 +23,9 @@ from tiremote.protocol.values import Access, Handle, Ref, WireArray
 
 #: A position or a keyword, or the path to what is inside of an argument, such as ``0.mass`` or ``state.x``.
 Key = int | str
+
+#: Of a sequence for a vector or a matrix: more than any has, and a ``range`` may be of thousands of millions.
+_MOST_NUMBERS = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ def pack_call(
     """Makes arguments ready; ``snapshot``: arrays are copied, because the caller goes on meanwhile.
 
     ``parameters`` are a kernel's, where the callee is known to be a kernel. To that a tensor that requires a gradient
-    goes as an ndarray with one.
+    goes as an ndarray with one, and for its vectors and matrices any sequence goes as a list.
 
     Arrays above the worker's limit for one buffer, and such as are passed twice, are uploaded first, which waits.
     Raises `UnsupportedType` and `KernelArgumentError`, naming the argument, before anything is sent.
@@ -113,6 +116,7 @@ def pack_call(
         if parameters and is_too_wide(whole):
             names = [each.name for each in parameters]
             raise _too_wide(key if isinstance(key, str) else names[key] if key < len(names) else None)
+        whole = _listed(whole, takes.get(key, ""))
         if has_gradient(value, takes.get(key, "")):
             tensors[key] = value
         values[key] = travelling(whole, f"argument {key!r}", exchange)
@@ -142,6 +146,13 @@ def _too_wide(parameter: str | None) -> KernelArgumentError:
     return KernelArgumentError(
         f"parameter {parameter!r} got an integer of over 64 bits, which no type of Taichi holds", parameter=parameter
     )
+
+
+def _listed(value: Any, takes: str) -> Any:
+    """Its numbers, where a kernel takes a vector or a matrix and a sequence came that does not travel itself."""
+    if takes.startswith(("vector(", "matrix(")) and is_indexable(value) and len(value) <= _MOST_NUMBERS:
+        return [value[number] for number in range(len(value))]
+    return value
 
 
 def _arrays_in(value: Any) -> Iterator[np.ndarray]:

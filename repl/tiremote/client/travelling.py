@@ -46,12 +46,23 @@ def travelling(value: Any, name: str, exchange: Exchange) -> Any:
             each.name: travelling(getattr(value, each.name), f"{name}.{each.name}", exchange) for each in fields(value)
         }
     elif not isinstance(value, _PLAIN):
-        hint = ": pass numpy.asarray(...) of it" if hasattr(value, "__array__") else ""
+        hint = ""
+        if hasattr(value, "__array__"):
+            hint = ": pass numpy.asarray(...) of it"
+        elif is_indexable(value):
+            hint = ": pass list(...) of it"
         raise UnsupportedType(
             f"{name} is of type {type(value).__name__}, which does not travel: None, numbers, str, bytes, "
             f"NumPy arrays, lists, tuples, dicts, dataclasses and remote things do{hint}"
         )
     return value
+
+
+def is_indexable(value: Any) -> bool:
+    """Whether it is a sequence of another kind than those that travel, such as a range or a deque."""
+    if isinstance(value, (*_PLAIN, list, tuple, Mapping, np.ndarray, Remote, type)):
+        return False
+    return all(hasattr(value, name) for name in ("__len__", "__getitem__")) and not hasattr(value, "__array__")
 
 
 def is_too_wide(value: Any) -> bool:

@@ -117,7 +117,8 @@ def _array(kind: ArrayType, runtime: ArrayRuntime) -> Converter:
         raise Mismatch(described(value, runtime), "pass an ndarray or a NumPy array")
 
     def check(value: Any, dtype: str, shape: tuple[int, ...], came: tuple[int, ...]) -> None:
-        if kind.dtype is not None and dtype != kind.dtype:
+        wider = bool(element) and type(value) is np.ndarray and _is_wider(dtype, kind.dtype)
+        if kind.dtype is not None and dtype != kind.dtype and not wider:
             raise Mismatch(described(value, runtime), f"convert it with .astype(np.{DTYPES[kind.dtype].name})")
         if element is not None and (
             len(came) != len(element) or any(n is not None and n != m for n, m in zip(element, came, strict=True))
@@ -133,6 +134,18 @@ def _array(kind: ArrayType, runtime: ArrayRuntime) -> Converter:
             raise Mismatch(described(value, runtime), f"at most {MAX_ELEMENTS} elements can be indexed")
 
     return take
+
+
+def _is_wider(came: str, wanted: str | None) -> bool:
+    """Whether a dtype is of the same kind, and has more bits.
+
+    With NumPy arrays of vectors and matrices Taichi does not look at the dtype: the kernel is compiled for that of the
+    array. So nothing is lost where it is wider, and something is where it is narrower or of another kind.
+    """
+    if wanted is None:
+        return False
+    came_is, wanted_is = DTYPES[came], DTYPES[wanted]
+    return came_is.kind == wanted_is.kind and came_is.itemsize > wanted_is.itemsize
 
 
 # Vectors, matrices, structs ---------------------------------------------------------------------------------
