@@ -374,7 +374,8 @@ def test_a_worker_without_a_descriptor_left_goes_on(arch: str) -> None:
         front = psutil.Process(worker.process.pid)
         most = front.rlimit(psutil.RLIMIT_NOFILE)
         front.rlimit(psutil.RLIMIT_NOFILE, (front.num_fds() + 4, most[1]))
-        array = wire_array(np.zeros(20_000))
+        # More than fit into slots, so that each of the last needs a descriptor.
+        array = wire_array(np.zeros(500_000))
         with pytest.raises(OutOfMemory):
             session.run("many", [array] * 20, unit="u")
         with pytest.raises(EngineCrashed):

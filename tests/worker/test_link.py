@@ -18,9 +18,9 @@ from tiremote.protocol.errors import OutOfMemory
 from tiremote.protocol.receipts import ArrayHolding, Definition, UnitHolding
 from tiremote.protocol.results import EngineInfo
 from tiremote.protocol.values import Handle, Name
+from tiremote.worker.cargo import INLINE_BYTES
 from tiremote.worker.host_copy import Moved, Piece
 from tiremote.worker.link import (
-    INLINE_BYTES,
     MARKER,
     Changes,
     Channel,
@@ -43,6 +43,7 @@ from tiremote.worker.link import (
 )
 from tiremote.worker.page import Page
 from tiremote.worker.segments import make_segment, map_segment
+from tiremote.worker.slots import UNIT, UNITS
 
 
 @pytest.fixture
@@ -176,8 +177,8 @@ def test_descriptors_of_unsent_and_untaken_segments_are_closed() -> None:
 
 
 def test_a_received_segment_goes_with_its_view(link: tuple[Channel, Channel]) -> None:
-    """When the buffers are dropped, so is the memory."""
-    _, buffers = carried(*link, Work(key=1, header=b""), [bytes(1 << 20)])
+    """When the buffers are dropped that slots are too small for, so is the memory."""
+    _, buffers = carried(*link, Work(key=1, header=b""), [bytes(UNITS * UNIT + 1)])
     assert "memfd:tiremote" in Path("/proc/self/maps").read_text()
     del buffers
     assert "memfd:tiremote" not in Path("/proc/self/maps").read_text()

@@ -8,7 +8,8 @@
     `tiremote.worker.engine.runtime` is the only way to Taichi, or a fork of it: `runtime_modules` imports that when a
     runtime is made, never when it is imported itself. ``runtimes``, beside both, tells which there are.
 ``link``
-    What goes between the two: requests over a Unix socket, bulk bytes beside them in shared memory (``segments``).
+    What goes between the two: requests over a Unix socket, bulk bytes beside them in shared memory (``cargo``, with
+    ``slots`` and ``segments``).
 
 `KernelLoader` is of use without any of that, in a process of one's own.
 """

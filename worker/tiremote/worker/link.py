@@ -1,13 +1,12 @@
 """The hop between front and engine: messages over a Unix socket pair, bulk bytes beside it in shared memory.
 
 A message is a tagged frozen dataclass. On the socket it is a 4-byte length and one msgpack array ``[tag, fields,
-buffers]``; a buffer is its bytes where it is small, else its size, its segment's descriptor following in order.
+buffers]``; a buffer is its bytes where it is small, else where it lies (`cargo`).
 Both ends are ours and of one version: nothing here is for the network.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import select
 import socket
@@ -23,14 +22,14 @@ from tiremote.protocol.receipts import ArrayHolding, UnitHolding
 from tiremote.protocol.results import EngineInfo, Limits
 from tiremote.protocol.structures import structure
 from tiremote.protocol.values import Ref
+from tiremote.worker.cargo import Cargo, close_all
 from tiremote.worker.host_copy import Moved, Piece
 from tiremote.worker.ledger import Ledger
-from tiremote.worker.segments import make_segment, map_segment
 
-#: Below this a copy through the socket is cheaper than a segment's four system calls.
-INLINE_BYTES = 64 << 10
 #: What one sendmsg may carry (Linux: SCM_MAX_FD is 253).
 MAX_DESCRIPTORS = 250
+#: Seconds after which shared memory that was not used is given back.
+IDLE = 1.0
 _READ_BYTES = 1 << 16
 _LENGTH = struct.Struct("<I")
 _UNBOUNDED = Limits(header_bytes=1 << 31)
@@ -238,6 +237,7 @@ class Channel:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
+        self.cargo = Cargo()
         self._out: deque[tuple[memoryview, list[int]]] = deque()
         self._in = bytearray()
         self._descriptors: deque[int] = deque()
@@ -249,10 +249,11 @@ class Channel:
     def close(self) -> None:
         """Closes the socket and every descriptor that was not sent or not taken."""
         for _, descriptors in self._out:
-            _close(descriptors)
+            close_all(descriptors)
         self._out.clear()
-        _close(self._descriptors)
+        close_all(self._descriptors)
         self._descriptors.clear()
+        self.cargo.close()
         self.sock.close()
 
     def send(self, message: Message, buffers: Buffers = ()) -> None:
@@ -262,23 +263,11 @@ class Channel:
 
     def queue(self, message: Message, buffers: Buffers = ()) -> None:
         """Takes a message to be sent by `flush`. Raises `OutOfMemory` where no segment can be had."""
-        inline: list[Any] = []
-        descriptors: list[int] = []
-        try:
-            for buffer in buffers:
-                view = memoryview(buffer)
-                if view.nbytes <= INLINE_BYTES:
-                    inline.append(bytes(view))
-                else:
-                    descriptors.append(make_segment([view]))
-                    inline.append(view.nbytes)
-        except BaseException:
-            _close(descriptors)
-            raise
+        told, descriptors = self.cargo.load(buffers)
         content = [getattr(message, name) for name in _FIELDS[type(message)]]
         if isinstance(message, Done) and message.moved is not None:
             content[_FIELDS[Done].index("moved")] = message.moved.plain()
-        body = pack([message.tag, content, inline], [])
+        body = pack([message.tag, content, told], [])
         # A descriptor needs a byte to travel with, and only so many travel with one.
         data = memoryview(_LENGTH.pack(len(body)) + body)
         while len(descriptors) > MAX_DESCRIPTORS:
@@ -294,7 +283,7 @@ class Channel:
                 sent = socket.send_fds(self.sock, [data], descriptors) if descriptors else self.sock.send(data)
             except BlockingIOError:
                 return False
-            _close(descriptors)
+            close_all(descriptors)
             if sent == len(data):
                 self._out.popleft()
             else:
@@ -304,6 +293,8 @@ class Channel:
     def receive(self) -> tuple[Message, list[Any]] | None:
         """Waits for the next message and its buffers; None when the peer has closed."""
         while (message := self._next()) is None:
+            while not self.cargo.is_idle and not self.has_input(IDLE):
+                self.cargo.trim()
             if not self._fill():
                 return None
         return message
@@ -347,11 +338,9 @@ class Channel:
         end = _LENGTH.size + length
         if len(self._in) < end:
             return None
-        tag, values, buffers = unpack(bytes(memoryview(self._in)[_LENGTH.size : end]), (), _UNBOUNDED)
+        tag, values, told = unpack(bytes(memoryview(self._in)[_LENGTH.size : end]), (), _UNBOUNDED)
         del self._in[:end]
-        for number, buffer in enumerate(buffers):
-            if isinstance(buffer, int):
-                buffers[number] = map_segment(self._descriptors.popleft(), buffer)
+        buffers = self.cargo.unload(told, self._descriptors)
         cls = _MESSAGES[tag]
         content = dict(zip(_FIELDS[cls], values, strict=True))
         if issubclass(cls, _NESTED):
@@ -361,11 +350,6 @@ class Channel:
                 content[name] = None if content[name] is None else structure(nested, content[name], tag)
             content["moved"] = None if content["moved"] is None else Moved.of(content["moved"])
         return cls(**content), buffers
-
-
-def _close(descriptors: Sequence[int] | deque[int]) -> None:
-    for fd in descriptors:
-        os.close(fd)
 
 
 MARKER_BYTES = 18

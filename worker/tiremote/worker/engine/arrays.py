@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,9 @@ from tiremote.worker.engine.summaries import summarized
 _CPU_BLOCK = 1024
 
 _PyBUF_WRITE = 0x200
+
+#: Gives memory, shape (nbytes,) of uint8, for so many bytes; None where there is none.
+Room = Callable[[int], np.ndarray | None]
 
 
 class Arrays:
@@ -213,16 +217,20 @@ class Arrays:
         region: Sequence[Any] | None = None,
         flat: Sequence[int] | None = None,
         out: np.ndarray | None = None,
+        room: Room = lambda _: None,
     ) -> np.ndarray:
         """What it holds now, as an array that is nobody else's: whole, a ``region``, or a ``flat`` range (1-d).
 
-        ``out``, C-contiguous and of the right dtype and number of elements, is filled instead of new memory.
+        ``out``, C-contiguous and of the right dtype and number of elements, is filled instead of new memory; or else
+        what ``room`` has for that many bytes, if anything.
         Raises `KernelArgumentError` for a region or range that is not there, `UnsupportedType`.
         """
         meta = self.meta(value)
         shape, part = self._part(meta, region, flat)
         if out is None:
-            out = np.empty(shape, dtype_of(meta.dtype))
+            found = room(prod(shape) * meta.itemsize)
+            dtype = dtype_of(meta.dtype)
+            out = np.empty(shape, dtype) if found is None else np.asarray(found).view(dtype).reshape(shape)
         else:
             assert out.flags.c_contiguous
             assert out.dtype == dtype_of(meta.dtype)

@@ -13,6 +13,7 @@ from tiremote.protocol.errors import KernelArgumentError, TiremoteError
 from tiremote.protocol.messages import Fetch, Put
 from tiremote.protocol.receipts import ArrayHolding
 from tiremote.protocol.values import Handle, Name, Ref
+from tiremote.worker.cargo import INLINE_BYTES
 from tiremote.worker.engine.arrays import Arrays
 from tiremote.worker.engine.frames import is_out_of_memory
 from tiremote.worker.engine.holdings import Holdings
@@ -21,7 +22,7 @@ from tiremote.worker.engine.places import reach, why_not_copied
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.engine.whereabouts import Whereabouts
 from tiremote.worker.host_copy import Moved, Piece
-from tiremote.worker.link import INLINE_BYTES, PutBack
+from tiremote.worker.link import PutBack
 
 #: Told which arrays were copied, with their bytes.
 SendCopies = Callable[[Sequence[Moved], Sequence[Any]], None]

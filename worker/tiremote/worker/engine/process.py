@@ -153,6 +153,7 @@ class EngineProcess:
                 snapshot_bytes=message.snapshot_bytes,
                 chunk_cache=message.chunk_cache,
                 send_copies=self._send_copies,
+                room=self._channel.cargo.room,
             )
         self._channel.send(ready)
 

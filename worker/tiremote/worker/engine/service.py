@@ -37,7 +37,7 @@ from tiremote.protocol.tapes import ClosedTape, TapeResult
 from tiremote.protocol.values import Handle, Name, Ref, wire_array
 from tiremote.worker.engine.accounts import Accounts
 from tiremote.worker.engine.arguments import bind_call
-from tiremote.worker.engine.arrays import Arrays
+from tiremote.worker.engine.arrays import Arrays, Room
 from tiremote.worker.engine.attributes import Attributes
 from tiremote.worker.engine.chunk_cache import ChunkCache
 from tiremote.worker.engine.comparing import Comparer
@@ -77,11 +77,13 @@ class Service:
         chunk_cache: int = 0,
         send_copies: SendCopies = lambda *_: None,
         may_stop: Callable[[], None] = lambda: None,
+        room: Room = lambda _: None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._runtime = runtime
         self.limits = limits
         self._clock = clock
+        self._room = room
         self._loader = KernelLoader(runtime)
         self._arrays = Arrays(runtime)
         self._holdings = Holdings(session, generation)
@@ -321,7 +323,7 @@ class Service:
                 return FetchResult(value=self._keep(plain.value, called=request.target).handle)
             return FetchResult(value=self._sent(plain))
         check_size(request, self._arrays.meta(target), shown(request.target, target), self.limits)
-        array = self._arrays.read(target, request.region, request.flat)
+        array = self._arrays.read(target, request.region, request.flat, room=self._room)
         self.moved = self._copies.fetched(request, target, array)
         wire = wire_array(array).coded(request.codings)
         self.plain = None if wire.descriptor.coding is None else array

@@ -9,10 +9,11 @@ from typing import Any
 
 from tiremote.protocol.messages import RequestId
 from tiremote.protocol.values import Handle, Name, Ref
+from tiremote.worker.cargo import INLINE_BYTES
 from tiremote.worker.front.crash_copies import CrashCopies
 from tiremote.worker.front.session_copies import Kept, Moment, Pieces, SessionCopies, bytes_of, is_inside
 from tiremote.worker.host_copy import Moved, Piece
-from tiremote.worker.link import INLINE_BYTES
+from tiremote.worker.slots import is_lent
 
 #: Large bytes are left where they came, each in a mapping of its own, of which a process has about twice as many.
 _MOST_MAPPINGS = 32_768
@@ -53,7 +54,7 @@ class CopyChange:
 class CopyStore:
     """The copies of all sessions, within ``max_bytes``: beyond, the oldest of the session that has most go.
 
-    Large bytes are not copied: whoever gives them leaves them as they are.
+    Large bytes are not copied, unless they lie in slots: whoever gives them leaves them as they are.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -112,7 +113,9 @@ class CopyStore:
             if op == "put":
                 mine.is_outdated(moved.target)
             return None
-        if moved.piece.nbytes <= self._small:
+        if op != "put" and mine.has_all_of(moved):
+            return None
+        if moved.piece.nbytes <= self._small or is_lent(data):
             data = bytes(data)
         take = mine.put if op == "put" else mine.fetched
         return self._made(mine, take(moved, data, moment))

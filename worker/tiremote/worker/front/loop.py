@@ -25,7 +25,7 @@ from tiremote.worker.front.processes import EngineProcess, page_without_name
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.front.state.rows import Save
 from tiremote.worker.front.state.store import Store
-from tiremote.worker.link import Done, Move, PutBack, Work
+from tiremote.worker.link import IDLE, Done, Move, PutBack, Work
 
 _log = logging.getLogger(__name__)
 
@@ -72,6 +72,8 @@ class Loop:
         #: Descriptor to the engine that it belongs to.
         self._owners: dict[int, EngineProcess] = {}
         self._running = True
+        #: When engines' shared memory is looked at that may not be in use any more.
+        self._trim_at: float | None = None
         #: Engines that have been waited for: their number, exit code, and the request that they began last.
         self._dead: SimpleQueue[tuple[int, int, int]] = SimpleQueue()
         self._wake, self._woken = socket.socketpair()
@@ -137,6 +139,7 @@ class Loop:
                 self._serve(fd, self._owners[fd])
         self._front.tick(self._clock())
         self._save_again()
+        self._trim()
         self._carry_out()
         self._say_ready()
 
@@ -145,10 +148,20 @@ class Loop:
         if due is not None and self._clock() >= due:
             self._front.save_everything()
 
+    def _trim(self) -> None:
+        if self._trim_at is not None and self._clock() >= self._trim_at:
+            for engine in self._engines.values():
+                engine.channel.cargo.trim()
+            self._trim_at = None
+        if self._trim_at is None and not all(engine.channel.cargo.is_idle for engine in self._engines.values()):
+            self._trim_at = self._clock() + IDLE
+
     def _patience(self) -> int | None:
         now = self._clock()
         again = None if self._store is None else self._store.again_at()
-        due = min((time for time in (self._front.next_deadline(now), again) if time is not None), default=None)
+        due = min(
+            (time for time in (self._front.next_deadline(now), again, self._trim_at) if time is not None), default=None
+        )
         # ZeroMQ counts whole milliseconds: rounding down would poll in circles until the time has come.
         return None if due is None else int(min(max(0.0, due - now), _LONGEST_WAIT) * 1000) + 1
 
