@@ -230,6 +230,8 @@ REQUESTS: list[tuple[str, Request]] = [
     ("alloc a field of vectors", Alloc(id=14, token=TOKEN, kind="field", shape=(4, 4), element_shape=(3,),
                                        needs_grad=True, label="v")),
     ("alloc filled with a value", Alloc(id=14, token=TOKEN, dtype="i32", shape=(4,), fill="value", value=7)),
+    ("alloc filled with a vector", Alloc(id=14, token=TOKEN, shape=(4,), element_shape=(2,), fill="value",
+                                         value=[0.5, 2.0])),
     ("alloc filled with random numbers", Alloc(id=14, token=TOKEN, shape=(4,), fill="random", seed=42)),
     ("alloc a snapshot to be fetched in ranges", Alloc(id=14, token=TOKEN, kind="array", copy_of=HANDLE)),
     ("alloc that fills what is there", Alloc(id=14, token=TOKEN, target=HANDLE, fill="arange")),

@@ -176,7 +176,39 @@ def test_numbers_that_fit_are_taken(gpu: Session) -> None:
     with pytest.raises(UnsupportedType):
         x[0] = "a"
     with pytest.raises(KernelArgumentError, match="one number"):
-        x.fill([1, 2])  # type: ignore[arg-type]
+        x.fill([1, 2])
+    with pytest.raises(KernelArgumentError, match=r"one number or numbers of shape \(2,\), not .* \(3,\)"):
+        gpu.ti.Vector.ndarray(2, "f32", 3).fill([1, 2, 3])
+
+
+def test_an_array_is_copied_from_one_of_its_shape_and_dtype(worker: FakeWorker, gpu: Session) -> None:
+    """By the worker; anything else is refused here, with what to do."""
+    x, y = gpu.ti.ndarray("f32", 3), gpu.ti.ndarray("f64", 3)
+    x.copy_from(y, cast=True)
+    put = worker.of(Put)[-1]
+    assert (put.target, put.source, put.array, put.cast) == (x.handle, y.handle, None, True)
+    with connect(worker.address) as other:
+        wrong: Any
+        for wrong, why in (
+            (y, "an array of f64 came for one of f32: pass cast=True"),
+            (gpu.ti.ndarray("f32", 4), r"shape \(4,\) came for one of \(3,\)"),
+            (other.ti.ndarray("f32", 3), "another session"),
+            (np.zeros(3, np.float32), "ndarray: use from_numpy"),
+        ):
+            with pytest.raises(KernelArgumentError, match=why):
+                x.copy_from(wrong)
+    y.free()
+    with pytest.raises(StaleHandle):
+        x.copy_from(y, cast=True)
+    assert len(worker.of(Put)) == 1
+
+
+def test_n_and_m_are_those_of_vectors_and_matrices(gpu: Session) -> None:
+    """As in Taichi, where arrays of numbers have neither."""
+    ti = gpu.ti
+    vectors, matrices = ti.Vector.field(3, "f32", 4), ti.Matrix.ndarray(2, 3, "f32", 4)
+    assert (vectors.n, vectors.m, matrices.n, matrices.m) == (3, 1, 2, 3)
+    assert not hasattr(ti.field("f32", 4), "n")
 
 
 def test_numpy_takes_a_remote_array_whole(worker: FakeWorker, gpu: Session) -> None:

@@ -63,14 +63,18 @@ def test_arrays_and_fields_are_made_as_in_taichi(worker: FakeWorker, gpu: Sessio
         ti.field(dtype=float, shape=()),
         ti.Vector.field(3, ti.f32, shape=5),
         ti.Matrix.field(2, 2, float, shape=[5]),
+        ti.Vector.field(2, float, 3, name="velocity", needs_dual=True),
+        ti.Matrix.field(2, 2, float, 3, name="stress", label="mine", needs_grad=True, needs_dual=True),
     ]
     assert [(x.shape, x.element_shape) for x in made] == [
         ((10,), ()), ((2, 2), (3,)), ((2, 2), (3,)), ((4,), (2, 3)), ((4, 4), ()), ((), ()),
-        ((5,), (3,)), ((5,), (2, 2)),
+        ((5,), (3,)), ((5,), (2, 2)), ((3,), (2,)), ((3,), (2, 2)),
     ]  # fmt: skip
-    assert [type(x) for x in made] == [RemoteArray] * 4 + [RemoteField] * 4
+    assert [type(x) for x in made] == [RemoteArray] * 4 + [RemoteField] * 6
     field = worker.of(Alloc)[4]
     assert (field.kind, field.needs_grad, field.label) == ("field", True, "mine")
+    asked = [(each.label, each.needs_grad, each.needs_dual) for each in worker.of(Alloc)[5:]]
+    assert asked == [(None, False, False)] * 3 + [("velocity", False, True), ("mine", True, True)]
 
 
 def test_the_rest_of_taichi_is_not_here_and_says_where_it_is(gpu: Session) -> None:

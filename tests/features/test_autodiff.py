@@ -315,6 +315,39 @@ def test_forward_mode_around_calls(ad: Session) -> None:
     assert unit.x.grad.to_numpy().tolist() == [2, 4, 6]
 
 
+OF_VECTORS = """
+@ti.kernel
+def powers(x: ti.template(), v: ti.template(), m: ti.template()):
+    for i in x:
+        v[i] = [x[i], x[i] ** 2]
+        m[i] = [[x[i] ** 3, 1.0], [0.0, x[i]]]
+
+@ti.kernel
+def summed(v: ti.template(), m: ti.template(), y: ti.template()):
+    for i in y:
+        y[i] = v[i][1] + m[i][0, 0]
+"""
+
+
+@feature("autodiff", "forward mode from the client")
+def test_duals_of_vectors_and_matrices_that_a_client_made(ad: Session) -> None:
+    """``Vector.field`` and ``Matrix.field`` take ``needs_dual`` and ``needs_grad`` as ``field`` does."""
+    ti = ad.ti
+    unit = ad[ad.compile_and_load(OF_VECTORS).unit]
+    x = ti.field(ti.f32, 2, needs_dual=True)
+    v = ti.Vector.field(2, ti.f32, 2, needs_dual=True)
+    m = ti.Matrix.field(2, 2, ti.f32, 2, needs_dual=True, needs_grad=True)
+    x.from_numpy(np.array([2, 3], np.float32))
+    y = ti.field(ti.f32, 2, needs_dual=True)
+    with ti.ad.FwdMode(loss=y, param=x, seed=[1.0, 0.0]):
+        unit.powers(x, v, m)
+        unit.summed(v, m, y)
+    assert y.dual.to_numpy().tolist() == [16, 0]
+    assert v.dual.to_numpy().tolist() == [[1, 4], [0, 0]]
+    assert m.dual.to_numpy().tolist() == [[[12, 0], [0, 1]], [[0, 0], [0, 0]]]
+    assert m.grad.element_shape == (2, 2)
+
+
 @feature("autodiff", "forward mode from the client", wrong=True)
 def test_what_forward_mode_does_not_take(ad: Session) -> None:
     """A field without a dual, a seed that does not fit, or an ndarray: each names its parameter."""

@@ -248,6 +248,59 @@ def test_a_field_of_matrices(gpu: Session) -> None:
     assert gpu["layouts"].matrices.element_shape == (2, 3)
 
 
+@feature("fields", "matrix fields")
+def test_a_field_is_filled_with_a_vector_or_a_matrix(gpu: Session) -> None:
+    """Those of a source and those that a client made, and ndarrays too; ``n`` and ``m`` are Taichi's."""
+    gpu.compile_and_load(LAYOUTS, "layouts")
+    unit, ti = gpu["layouts"], gpu.ti
+    table = [[1, 2, 3], [4, 5, 6]]
+    for matrices in (unit.matrices, ti.Matrix.field(2, 3, ti.i32, (3, 2)), ti.Matrix.ndarray(2, 3, ti.f16, (3, 2))):
+        matrices.fill(table)
+        assert matrices.to_numpy().tolist() == [[table] * 2] * 3
+        assert (matrices.n, matrices.m) == (2, 3)
+    for vectors in (unit.soa, unit.aos, ti.Vector.field(2, ti.f32, 4)):
+        vectors.fill(ti.Vector([0.5, 2.0], ti.f64))
+        assert vectors.to_numpy().tolist() == [[0.5, 2]] * 4
+        assert (vectors.n, vectors.m) == (2, 1)
+
+
+@feature("fields", "matrix fields")
+def test_a_field_is_copied_from_another(gpu: Session) -> None:
+    """Between fields of any layout and ndarrays; another dtype is converted where that is asked for."""
+    gpu.compile_and_load(LAYOUTS, "layouts")
+    unit, ti = gpu["layouts"], gpu.ti
+    values = np.arange(8, dtype=np.float32).reshape(4, 2)
+    unit.aos.from_numpy(values)
+    unit.soa.copy_from(unit.aos)
+    made = ti.Vector.field(2, ti.f32, 4, name="copy")
+    made.copy_from(unit.soa)
+    whole = ti.Vector.ndarray(2, ti.i32, 4)
+    whole.copy_from(made, cast=True)
+    whole.copy_from(whole)
+    unit.aos.fill(0)
+    assert whole.to_numpy().tolist() == made.to_numpy().tolist() == values.tolist()
+    assert "copy" in {each.label for each in gpu.describe().arrays}
+
+
+@feature("fields", "matrix fields", wrong=True)
+def test_a_field_is_filled_and_copied_with_what_fits_alone(gpu: Session) -> None:
+    """Nothing is written where it does not."""
+    ti = gpu.ti
+    vectors = ti.Vector.field(2, ti.i32, 4)
+    wrong: object
+    for wrong in ([1, 2, 3], [[1, 2]], [1.5, 2.0], [2**31, 0], 2**31):
+        with pytest.raises(KernelArgumentError):
+            vectors.fill(wrong)
+    for wrong in (ti.Vector.field(2, ti.f32, 4), ti.Vector.field(3, ti.i32, 4), ti.field(ti.i32, 4), np.zeros((4, 2))):
+        with pytest.raises(KernelArgumentError):
+            vectors.copy_from(wrong)  # type: ignore[arg-type]
+    halves = ti.Vector.field(2, ti.f64, 4)
+    halves.fill(2.0**40)
+    with pytest.raises(KernelArgumentError, match="does not fit into i32"):
+        vectors.copy_from(halves, cast=True)
+    assert not vectors.to_numpy().any()
+
+
 @feature("fields", "matrix fields", wrong=True)
 def test_matrices_of_another_shape(gpu: Session) -> None:
     """Are refused with both shapes."""

@@ -13,6 +13,7 @@ import pytest
 from tiremote.protocol.dtypes import DTYPES
 from tiremote.protocol.errors import KernelArgumentError, OutOfMemory, Refused, UnsupportedType
 from tiremote.worker.engine import arrays as arrays_module
+from tiremote.worker.engine import fills
 from tiremote.worker.engine.arrays import Arrays
 from tiremote.worker.engine.cuda_driver import CudaDriver
 from tiremote.worker.engine.fills import PIECE
@@ -452,6 +453,40 @@ def test_fills_are_made_on_the_worker(room: Room) -> None:
     np.testing.assert_array_equal(first, room.arrays.read(made))
     room.arrays.fill(made, "empty")
     assert not room.arrays.read(made).any()
+
+
+@pytest.mark.parametrize(("element", "one"), [((3,), [1, 2, 3]), ((2, 3), [[1, 2, 3], [4, 5, 6]])])
+@pytest.mark.parametrize("make", ["create_ndarray", "create_field"])
+def test_vectors_and_matrices_are_filled_with_one(
+    arrays: Arrays, make: str, element: tuple[int, ...], one: list[Any]
+) -> None:
+    """Or with a number; one of another shape, or with what does not fit, is refused and nothing written."""
+    made = getattr(arrays, make)("i32", (4,), element)
+    arrays.fill(made, "value", number=one)
+    assert arrays.read(made).tolist() == [one] * 4
+    for wrong in (
+        [1, 2],
+        [1, 2, 3, 4],
+        [[1, 2], [3, 4], [5, 6]],
+        [[1, 2, 3]],
+        [[1, 2, 3], 4],
+        [],
+        [2**31, 2, 3],
+        "abc",
+    ):
+        with pytest.raises(KernelArgumentError, match="numbers of shape"):
+            arrays.fill(made, "value", number=wrong)
+    assert arrays.read(made).tolist() == [one] * 4
+    arrays.fill(made, "value", number=7)
+    assert (arrays.read(made) == 7).all()
+
+
+def test_a_fill_with_vectors_goes_on_beyond_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A piece ends with a whole vector."""
+    monkeypatch.setattr(fills, "PIECE", 8)
+    made = list(fills.pieces("value", "i16", 15, value=[1, 2, 3], element_shape=(3,)))
+    assert [start for start, _ in made] == [0, 6, 12]
+    assert np.concatenate([piece for _, piece in made]).tolist() == [1, 2, 3] * 5
 
 
 @pytest.mark.parametrize("name", EXACT_DTYPES)

@@ -62,7 +62,8 @@ class Put(EngineRequest):
 class Alloc(EngineRequest):
     """Makes an ``ndarray`` or a ``field``, or with ``copy_of`` a host ``array`` holding what that holds now.
 
-    ``fill`` is ``empty``, ``value`` (with ``value``), ``arange`` or ``random`` (uniform in [0, 1), with ``seed``).
+    ``fill`` is ``empty``, ``value`` (with ``value``: a number, or those of one element in lists), ``arange`` or
+    ``random`` (uniform in [0, 1), with ``seed``).
     ``needs_dual``, of fields, is for forward mode. With a ``target`` nothing is made: the target is filled.
     """
 

@@ -66,6 +66,16 @@ class RemoteArray(Remote):
         return self._element_shape
 
     @property
+    def n(self) -> int:
+        """Numbers of its vectors, or rows of its matrices. Raises AttributeError for an array of numbers."""
+        return self._element()[0]
+
+    @property
+    def m(self) -> int:
+        """Columns of its matrices, 1 of vectors. Raises AttributeError for an array of numbers."""
+        return self._element()[1]
+
+    @property
     def dtype(self) -> np.dtype:
         """Of one number."""
         return self._dtype
@@ -160,12 +170,37 @@ class RemoteArray(Remote):
         self._exchange.call(Put(id="", target=handle, source=source, cast=True), ArrayResult)
         return array
 
-    def fill(self, value: float) -> None:
-        """Sets every number to ``value``. Raises `KernelArgumentError` where that does not fit."""
-        number = fitting(value, self._dtype)
-        if number.shape != ():
-            raise KernelArgumentError(f"fill takes one number, not an array of shape {number.shape}")
-        self._fill("value", value=number.item())
+    def fill(self, value: Any) -> None:
+        """Sets every number to ``value``, or every vector or matrix to one of ``element_shape``.
+
+        Raises `KernelArgumentError` where that does not fit.
+        """
+        # What a vector is written as counts by its numbers, as where a kernel takes it.
+        numbers = fitting(value.tolist() if isinstance(value, np.ndarray) else value, self._dtype)
+        if numbers.shape not in ((), self._element_shape):
+            takes = f"one number or numbers of shape {self._element_shape}" if self._element_shape else "one number"
+            raise KernelArgumentError(f"fill takes {takes}, not an array of shape {numbers.shape}")
+        self._fill("value", value=numbers.tolist())
+
+    def copy_from(self, other: RemoteArray, *, cast: bool = False) -> None:
+        """Replaces all of it by what ``other``, of the same shape, holds; nothing goes over the wire.
+
+        ``cast``: another dtype is converted, value-checked. Raises `KernelArgumentError`.
+        """
+        if not isinstance(other, RemoteArray):
+            raise KernelArgumentError(f"copy_from takes a remote array, not a {type(other).__name__}: use from_numpy")
+        if other._exchange is not self._exchange:
+            raise KernelArgumentError(
+                "the array belongs to another session: fetch it there, and put it with from_numpy"
+            )
+        if other._full_shape != self._full_shape:
+            raise KernelArgumentError(f"an array of shape {other._full_shape} came for one of {self._full_shape}")
+        if other._dtype != self._dtype and not cast:
+            raise KernelArgumentError(
+                f"an array of {name_of(other._dtype)} came for one of {name_of(self._dtype)}: pass cast=True to convert"
+            )
+        source = other._alive()
+        self._exchange.call(Put(id="", target=self._writeable(), source=source, cast=cast), ArrayResult)
 
     def fill_arange(self) -> None:
         """Counts up from 0, in C order."""
@@ -264,6 +299,11 @@ class RemoteArray(Remote):
     @property
     def _full_shape(self) -> tuple[int, ...]:
         return self._shape + self._element_shape
+
+    def _element(self) -> tuple[int, int]:
+        if not self._element_shape:
+            raise AttributeError("its elements are numbers: only arrays of vectors and matrices have n and m")
+        return self._element_shape[0], self._element_shape[1] if len(self._element_shape) == 2 else 1
 
     def _writeable(self) -> Ref:
         if self._derivatives:

@@ -76,12 +76,14 @@ class Facade:
         dtype: Any,
         shape: Shape = (),
         *,
+        name: str = "",
         needs_grad: bool = False,
         needs_dual: bool = False,
         label: str | None = None,
     ) -> RemoteField:
         """A new field of zeros; ``needs_grad`` gives it a gradient of the same shape, ``needs_dual`` what forward mode
-        computes."""
+        computes. ``name`` is Taichi's word for ``label``."""
+        label = name or None if label is None else label
         return cast(RemoteField, self._make("field", dtype, shape, needs_grad, label, needs_dual=needs_dual))
 
     def sync(self) -> None:
@@ -184,10 +186,19 @@ class _VectorMaker:
 
     @_called("ti.Vector.field")
     def field(
-        self, n: int, dtype: Any, shape: Shape = (), *, needs_grad: bool = False, label: str | None = None
+        self,
+        n: int,
+        dtype: Any,
+        shape: Shape = (),
+        *,
+        name: str = "",
+        needs_grad: bool = False,
+        needs_dual: bool = False,
+        label: str | None = None,
     ) -> RemoteField:
         """A field of vectors of ``n`` numbers."""
-        return self._ti.field(self._ti.types.vector(n, dtype), shape, needs_grad=needs_grad, label=label)
+        element = self._ti.types.vector(n, dtype)
+        return self._ti.field(element, shape, name=name, needs_grad=needs_grad, needs_dual=needs_dual, label=label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +218,20 @@ class _MatrixMaker:
 
     @_called("ti.Matrix.field")
     def field(
-        self, n: int, m: int, dtype: Any, shape: Shape = (), *, needs_grad: bool = False, label: str | None = None
+        self,
+        n: int,
+        m: int,
+        dtype: Any,
+        shape: Shape = (),
+        *,
+        name: str = "",
+        needs_grad: bool = False,
+        needs_dual: bool = False,
+        label: str | None = None,
     ) -> RemoteField:
         """A field of ``n`` by ``m`` matrices."""
-        return self._ti.field(self._ti.types.matrix(n, m, dtype), shape, needs_grad=needs_grad, label=label)
+        element = self._ti.types.matrix(n, m, dtype)
+        return self._ti.field(element, shape, name=name, needs_grad=needs_grad, needs_dual=needs_dual, label=label)
 
 
 def _numbers(values: Any, dt: Any, options: Mapping[str, Any], what: str, dims: tuple[int, ...]) -> np.ndarray:

@@ -277,10 +277,13 @@ class Arrays:
             storage.write_region(part, fit)
 
     def fill(self, value: Any, fill: str, *, number: Any = None, seed: int | None = None) -> None:
-        """Fills it with ``empty`` (zeros), ``value`` (``number``), ``arange`` or ``random``, see `fills.pieces`."""
+        """Fills it with ``empty`` (zeros), ``value``, ``arange`` or ``random``, see `fills.pieces`.
+
+        ``number`` is the value, or for vectors and matrices also all numbers of one in lists.
+        """
         meta = self.meta(value)
         storage = self._storage(value, meta)
-        made = pieces(fill, meta.dtype, meta.size, value=number, seed=seed)
+        made = pieces(fill, meta.dtype, meta.size, value=number, seed=seed, element_shape=meta.element_shape)
         self._runtime.sync()
         for start, piece in made:
             storage.write_flat(start, piece)

@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from tiremote.protocol.dtypes import dtype_of
 from tiremote.protocol.errors import KernelArgumentError
-from tiremote.worker.engine.scalars import Mismatch, bounds, is_real, scalar_taker
+from tiremote.worker.engine.scalars import Mismatch, bounds, is_real, scalar_taker, shown
 
 #: Scalars of one piece. The random numbers of a seed depend on it: never change it.
 PIECE = 1 << 22
 
 
 def pieces(
-    fill: str, dtype: str, size: int, *, value: Any = None, seed: int | None = None
+    fill: str,
+    dtype: str,
+    size: int,
+    *,
+    value: Any = None,
+    seed: int | None = None,
+    element_shape: tuple[int, ...] = (),
 ) -> Iterator[tuple[int, np.ndarray]]:
     """(start, scalars) of each piece in turn. ``fill`` is ``empty`` (zeros), ``value``, ``arange`` or ``random``.
 
+    ``value`` is a number, or the numbers of one element in lists of ``element_shape``; ``size`` counts scalars.
     Random reals are uniform in [0, 1), integers uniform from 0 to the largest, bools fair; the same seed gives the
     same numbers on every backend. Raises `KernelArgumentError` before the first piece.
     """
     if fill in ("empty", "value"):
-        made = np.full(min(size, PIECE), _value(dtype, 0 if fill == "empty" else value), dtype_of(dtype))
-        return ((start, made[: size - start]) for start in range(0, size, PIECE))
+        element = _element(dtype, 0 if fill == "empty" else value, element_shape)
+        step = PIECE // element.size * element.size
+        made = np.tile(element, min(size, step) // element.size)
+        return ((start, made[: size - start]) for start in range(0, size, step))
     if fill == "arange":
         if not is_real(dtype) and size - 1 > bounds(dtype)[1]:
             raise KernelArgumentError(f"arange up to {size - 1} does not fit into {dtype}", parameter="fill")
@@ -42,14 +52,29 @@ def pieces(
     raise KernelArgumentError(f"fill={fill!r} came: it is 'empty', 'value', 'arange' or 'random'", parameter="fill")
 
 
-def _value(dtype: str, value: Any) -> Any:
+def _element(dtype: str, value: Any, element_shape: tuple[int, ...]) -> np.ndarray:
+    """The scalars that come again and again."""
+    if not isinstance(value, list | tuple):
+        return np.full(1, _value(dtype, value, element_shape), dtype_of(dtype))
+    rows = [value] if len(element_shape) == 1 else value
+    fits = bool(element_shape) and len(rows) == prod(element_shape[:-1])
+    if not fits or any(not isinstance(row, list | tuple) or len(row) != element_shape[-1] for row in rows):
+        raise _no_value(dtype, element_shape, shown(value), "give as many numbers as an element has")
+    return np.array([_value(dtype, each, element_shape) for row in rows for each in row], dtype_of(dtype))
+
+
+def _value(dtype: str, value: Any, element_shape: tuple[int, ...]) -> Any:
     try:
         return scalar_taker(dtype)(value)
     except Mismatch as error:
-        raise KernelArgumentError(
-            f"the fill value of an array of {dtype} is one number, but {error.came} came: {error.hint}",
-            parameter="value",
-        ) from None
+        raise _no_value(dtype, element_shape, error.came, error.hint) from None
+
+
+def _no_value(dtype: str, element_shape: tuple[int, ...], came: str, hint: str) -> KernelArgumentError:
+    takes = f"one number, or numbers of shape {element_shape}" if element_shape else "one number"
+    return KernelArgumentError(
+        f"the fill value of an array of {dtype} is {takes}, but {came} came: {hint}", parameter="value"
+    )
 
 
 def _random(dtype: str, size: int, generator: np.random.Generator) -> Iterator[tuple[int, np.ndarray]]:
