@@ -39,6 +39,7 @@ from tiremote.worker.engine.quiet import silenced
 from tiremote.worker.engine.runtime_kernels import KernelRuntime
 from tiremote.worker.engine.snode_trees import SNodeTrees
 from tiremote.worker.engine.split_root import RootSplitter
+from tiremote.worker.engine.vulkan_devices import gpu_names, load_vulkan
 
 #: Names on the wire of what Taichi calls otherwise; every other primitive type has the same name in both.
 _WIRE_TO_TAICHI = {"bool": "u1"}
@@ -131,7 +132,7 @@ class TaichiRuntime(KernelRuntime):
 
     def _choose_arch(self, asked: str) -> str:
         if asked == "auto":
-            return next((arch for arch in _GPUS if self.has_arch(arch)), "cpu")
+            return next((arch for arch in _GPUS if self.has_arch(arch) and _is_on_gpu(arch)), "cpu")
         if not self.has_arch(asked):
             real = self._choose_arch("auto")
             raise Refused(f"arch={asked!r} was asked for, but this machine has none; here it would start on {real!r}")
@@ -162,6 +163,8 @@ class TaichiRuntime(KernelRuntime):
         """The name of the GPU where it can be told, else that of the CPU."""
         if arch == "cuda":
             return cuda_device_name() or "CUDA device"
+        if arch == "vulkan" and len(names := gpu_names(load_vulkan()) or ()) == 1:
+            return names[0]
         return cpu_name() if arch == "cpu" else f"{arch} device"
 
     # State ------------------------------------------------------------------------------------------------
@@ -302,6 +305,11 @@ def _same_members(old: Mapping[str, Any], new: Mapping[str, Any], runtime: Taich
     return list(old) == list(new) and all(
         old[name] is new[name] or runtime.same_value(old[name], new[name]) for name in new
     )
+
+
+def _is_on_gpu(arch: str) -> bool:
+    """Whether an arch that is there has a GPU behind it, as far as that can be told."""
+    return arch != "vulkan" or gpu_names(load_vulkan()) != ()
 
 
 def _one_line(error: BaseException) -> str:
