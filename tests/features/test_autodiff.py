@@ -319,8 +319,10 @@ OF_VECTORS = """
 @ti.kernel
 def powers(x: ti.template(), v: ti.template(), m: ti.template()):
     for i in x:
-        v[i] = [x[i], x[i] ** 2]
-        m[i] = [[x[i] ** 3, 1.0], [0.0, x[i]]]
+        v[i][0] = x[i]
+        v[i][1] = x[i] ** 2
+        m[i][0, 0] = x[i] ** 3
+        m[i][1, 1] = x[i]
 
 @ti.kernel
 def summed(v: ti.template(), m: ti.template(), y: ti.template()):
