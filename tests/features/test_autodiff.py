@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from features.rows import feature
+from real_worker import RealWorker
 from taped import failing, taped
-from tiremote.client import Session
+from tiremote.client import Session, connect
 from tiremote.protocol.errors import KernelArgumentError, KernelRuntimeError, Refused, UnknownName
 
 VALUES = np.array([1, 2, 3], np.float32)
@@ -122,6 +123,17 @@ def test_gradients_of_a_kernel(ad: Session) -> None:
     total.grad.fill(0.5)
     unit.squares_of.grad(a, total)
     assert a.grad.to_numpy().tolist() == [1, 2, 3]
+
+
+@feature("autodiff", "`kernel.grad`")
+def test_a_session_without_optimisation_differentiates_as_well(runtime_worker: RealWorker, arch: str) -> None:
+    """Level 0 is no reason to refuse a gradient: the runtime goes to level 1 for it."""
+    with connect(runtime_worker.address, arch=arch, options={"opt_level": 0}, on_output=None) as gpu:
+        gpu.compile_and_load(SOURCE, "ad")
+        gpu["ad"].x.from_numpy(VALUES)
+        gpu["ad"].loss.grad.fill(1.0)
+        gpu["ad"].squares.grad()
+        assert gpu["ad"].x.grad.to_numpy().tolist() == [2, 4, 6]
 
 
 @feature("autodiff", "`kernel.grad`", wrong=True)

@@ -87,6 +87,17 @@ def doubled(n: ti.i32) -> ti.i32:
 def doubled_there(n: ti.i32) -> ti.i32:
     return doubled(n)
 
+@ti.real_func
+def next_pair(a: ti.ref(ti.i32), b: ti.ref(ti.i32)):
+    a += 3
+    b = a * 2
+
+@ti.kernel
+def pair_after(n: ti.i32) -> ti.i32:
+    a, b = n, 0
+    next_pair(a, b)
+    return a * 1000 + b
+
 @ti.pyfunc
 def squared(x):
     return x * x
@@ -187,6 +198,13 @@ def test_a_real_function(gpu: Session, arch: str) -> None:
     assert gpu["functions"].doubled_there(4) == 8
     if arch == "cpu":  # on CUDA recursion ends in an illegal address, in plain Taichi too
         assert gpu["functions"].nth(10) == 55
+
+
+@feature("other", "real functions")
+def test_a_real_function_writes_through_its_references(gpu: Session) -> None:
+    """``ti.ref`` parameters are the caller's own variables."""
+    gpu.compile_and_load(FUNCTIONS, "functions")
+    assert gpu["functions"].pair_after(4) == 7014
 
 
 @feature("other", "real functions", wrong=True)
