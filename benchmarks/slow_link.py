@@ -9,6 +9,7 @@ run. Prints a table for docs/performance.md.
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import shlex
 import statistics
@@ -86,7 +87,7 @@ def whole(plain: Session, gpu: Session, name: str, values: np.ndarray, repeats: 
     for _ in range(repeats):
         for way, session in (("plain", plain), ("coded", gpu)):
             array = session.ti.ndarray(values.dtype, values.shape)
-            seconds.setdefault(f"{way} put", []).append(timed(lambda array=array: array.from_numpy(values)))
+            seconds.setdefault(f"{way} put", []).append(timed(functools.partial(array.from_numpy, values)))
             seconds.setdefault(f"{way} fetch", []).append(timed(array.to_numpy))
             array.free()
     for what in ("put", "fetch"):

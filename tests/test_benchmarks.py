@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
-from bench import page, picture
+from bench import page, peak, picture
 from bench.figures import Figure, Reach, at_least, at_most, compared, told
-from bench.groups import GROUPS, group_of, picked
+from bench.groups import GROUPS, Run, Skipped, group_of, picked
+from bench.groups.memory import fitting
 from bench.processes import Child, server
 from bench.results import Measured, Results, load, save
 from bench.samples import Samples, Spread, rate_of, speed_of, time_in
@@ -164,6 +166,29 @@ def test_groups_are_picked_in_the_order_of_the_page() -> None:
 def test_every_group_can_be_imported_without_its_peers(name: str) -> None:
     """The page has its title wherever it is written; what a peer needs is imported when it starts."""
     assert group_of(name).title
+
+
+@pytest.mark.parametrize(("available", "nbytes"), [(20 << 30, 4 << 30), (15 << 30, 2 << 30), (1 << 20, 256 << 20)])
+def test_a_large_array_is_as_large_as_the_memory_has_room_for(available: int, nbytes: int) -> None:
+    """4 GiB where four of them fit, and never less than 256 MiB."""
+    assert fitting(available) == nbytes
+
+
+def test_the_peak_of_a_process_is_counted_from_when_it_is_asked() -> None:
+    """64 MiB that are touched and gone again are seen."""
+    if not peak.available():
+        pytest.skip("only Linux tells")
+    before = peak.restart("self")
+    np.ones(64 << 20, np.uint8)
+    assert 60 << 20 < peak.most("self") - before < 96 << 20
+    assert peak.restart("self") - before < 32 << 20
+    assert peak.most("self") - before < 32 << 20
+
+
+def test_what_is_about_a_gpu_is_left_out_without_one() -> None:
+    """With the reason."""
+    with pytest.raises(Skipped, match="CUDA"):
+        next(group_of("pinned").measure(Run(arch="cpu", rounds=1)))
 
 
 # What is kept, and the page

@@ -2,6 +2,7 @@
 
 ``samples``, ``figures``     numbers without any process: medians, spreads, ratios, whether a reach was hit
 ``turns``, ``processes``     how samples are taken, and processes that take some of their own
+``echo``, ``chunks``, ``pinned``  floors
 ``served``, ``programs``     what every contender runs: plain Taichi programs, and what a peer's server offers of them
 ``workers``                  tiremote's side
 ``peers``                    one module for each other way to call that kernel

@@ -33,7 +33,7 @@ class Served:
                 self._ti.init(arch=getattr(self._ti, self._arch), log_level="error")
             self._steps = importlib.import_module("bench.programs.steps")
             self._small = self._ti.ndarray(self._ti.f32, SMALL)
-            self._large = self._ti.ndarray(self._ti.f32, self._size)
+            self.large = self._ti.ndarray(self._ti.f32, self._size)
         return str(self._ti.lang.impl.current_cfg().arch).removeprefix("Arch.")
 
     def call(self) -> None:
@@ -50,12 +50,12 @@ class Served:
         """What came, as bytes or f32, into the large array, as Taichi does it."""
         self.begin()
         flat = values if isinstance(values, np.ndarray) else np.frombuffer(values, np.float32)
-        self._large.from_numpy(flat)
+        self.large.from_numpy(flat)
 
     def fetch(self) -> np.ndarray:
         """The large array, as Taichi does it."""
         self.begin()
-        return np.asarray(self._large.to_numpy())
+        return np.asarray(self.large.to_numpy())
 
     def put_own(self) -> None:
         """Its own bytes into the large array."""

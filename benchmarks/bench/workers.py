@@ -6,11 +6,13 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.processes import PATIENCE
 from bench.programs import text_of
 from bench.served import SMALL
 from tiremote.client import RemoteArray, RemoteUnit, Session, connect
@@ -25,16 +27,19 @@ class Worker:
 
 
 @contextmanager
-def worker(arch: str, *, ipc: bool = False, options: tuple[str, ...] = ()) -> Iterator[Worker]:
+def worker(arch: str, *, ipc: bool = False) -> Iterator[Worker]:
     """One on the loopback, or with ``ipc`` on a socket of this machine; it ends with the block, and with us."""
     with tempfile.TemporaryDirectory(prefix="tiremote-bench-") as folder:
         address = f"ipc://{Path(folder, 'worker.ipc')}" if ipc else "tcp://127.0.0.1:0"
-        command = [sys.executable, "-m", "tiremote.worker", "--bind", address, "--arch", arch, "--until-eof", *options]
+        command = [sys.executable, "-m", "tiremote.worker", "--bind", address, "--arch", arch, "--until-eof"]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdin is not None
             assert process.stdout is not None
             try:
+                late = threading.Timer(PATIENCE, process.kill)
+                late.start()
                 line = process.stdout.readline()
+                late.cancel()
                 if not line:
                     raise RuntimeError("the worker did not start")
                 yield Worker(address=shlex.split(line)[2], pid=process.pid)

@@ -16,8 +16,12 @@ GROUPS = (
     "transfers",
     "same_machine",
     "local_taichi",
+    "pinned",
     "fields",
     "reload",
+    "memory",
+    "sessions",
+    "slow_link",
 )
 
 
