@@ -244,4 +244,4 @@ def test_another_number_of_values_does_not_load(gpu: Session, name: str) -> None
     assert "return 2 values, and this returns 1" in does_not_load(gpu, head + "    return 1\n", line=3)
     assert "return 2 values, and this returns 3" in does_not_load(gpu, head + "    return 1, 2.0, 3\n", line=3)
     dots = f"@ti.kernel\ndef f() -> {ANNOTATIONS[name].format('ti.i32, ...')}:\n    return 1\n"
-    assert "Ellipsis is not supported" in does_not_load(gpu, dots, line=1)
+    assert "Ellipsis is not supported" in does_not_load(gpu, dots, line=2)

@@ -308,4 +308,4 @@ def test_the_annotation_without_a_call_takes_no_arrays(gpu: Session) -> None:
 @feature("templates", "`ti.template`", lacking=True)
 def test_the_annotation_without_a_call_does_not_load(gpu: Session) -> None:
     """With its place in the list."""
-    assert "Invalid type annotation (argument 0)" in does_not_load(gpu, BARE, line=1)
+    assert "Invalid type annotation (argument 0)" in does_not_load(gpu, BARE, line=2)
