@@ -258,35 +258,42 @@ def test_a_signal_that_breaks_off_a_call_anywhere_leaves_the_session_whole(worke
 
 
 def test_an_interrupt_strikes_while_a_call_waits_and_not_before() -> None:
-    """What came in the middle of a message is told when that is over, by the handler that there was."""
+    """What came in the middle of a message is told when waiting begins, or at the end, by the old handler."""
     came: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
     try:
         with HeldInterrupts() as held:
             signal.raise_signal(signal.SIGINT)
             assert came == []
-            held.waiting = True
-            signal.raise_signal(signal.SIGINT)
+            held.wait()
             assert len(came) == 1
-            held.waiting = False
-        assert len(came) == 2
+            signal.raise_signal(signal.SIGINT)
+            assert len(came) == 2
+            held.go_on()
+            signal.raise_signal(signal.SIGINT)
+            assert len(came) == 2
+        assert len(came) == 3
     finally:
         signal.signal(signal.SIGINT, before)
 
 
 def test_a_callback_may_close_the_session_whose_messages_its_thread_moves(worker: FakeWorker) -> None:
-    """The call that was waited for has its answer, and the session's thread ends."""
+    """What it waited for fails, and the session's thread ends."""
     worker.define("u", k="kernel")
     worker.on_run = lambda _: RunResult(value=1)
     with connect(worker.address) as gpu:
         kernel = gpu["u"].k
-        until_a_caller_moves(gpu, kernel)
         line = gpu._exchange._link
         line.on_pass = lambda: (
             line.close() if line.is_moved_here and threading.current_thread() is not line.thread else None
         )
+
+        def call_until_it_is_refused() -> None:
+            for _ in range(100):
+                kernel()
+
         with pytest.raises(Refused):
-            kernel()
+            call_until_it_is_refused()
         line.thread.join(10)
         assert not line.thread.is_alive()
 

@@ -293,9 +293,9 @@ class Link:
         due = self._core.next_tick(self.clock())
         # Rounded up: a wait of 0 would spin.
         patience = 0 if self._inbox else 1 + int(1000 * (_LOOK_AROUND if due is None else min(due, _LOOK_AROUND)))
-        held.waiting = True
+        held.wait()
         ready = dict(self._poller.poll(patience))
-        held.waiting = False
+        held.go_on()
         if self._woken in ready:
             while _readable(self._woken):
                 self._woken.recv(zmq.DONTWAIT)

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from queue import SimpleQueue
+from typing import Any
 
 import psutil
 import zmq
@@ -194,10 +195,25 @@ class Loop:
         for _ in range(_BURST):
             if not int(self._router.get(zmq.EVENTS)) & _READABLE:
                 return
-            identity, *frames = self._router.recv_multipart(zmq.NOBLOCK, copy=False)
-            user = str(identity.get("User-Id")) if self._curve else ""
-            self._front.on_client(identity.bytes, user, [frame.buffer for frame in frames], self._clock())
+            self._front.on_client(*self._receive(), self._clock())
             self._carry_out()
+
+    def _receive(self) -> tuple[bytes, str, list[Any]]:
+        """Who sent a message, under which key, and its frames."""
+        router = self._router
+        if self._curve:
+            sender = router.recv(zmq.NOBLOCK, copy=False)
+            identity, user = sender.bytes, str(sender.get("User-Id"))
+        else:
+            identity, user = router.recv(zmq.NOBLOCK), ""
+        frames: list[Any] = []
+        # A frame of its own costs more than a header's bytes; what comes after the header is not copied.
+        copied = True
+        while router.get(zmq.RCVMORE):
+            frame = router.recv(zmq.NOBLOCK) if copied else router.recv(zmq.NOBLOCK, copy=False).buffer
+            frames.append(frame)
+            copied = copied and not frame
+        return identity, user, frames
 
     def _read_wakes(self) -> None:
         """Signals by their number, and 0 for each engine that has been waited for."""

@@ -13,7 +13,6 @@ Stream = Literal["stdout", "stderr"]
 
 #: How long a piece of a line waits for the rest of it. Kernels print word by word: an event for each would be a flood.
 _PATIENCE = 0.05
-_STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
 
 
 class Output:
@@ -23,7 +22,8 @@ class Output:
         self._left = max_bytes
         self._cut_bytes = 0
         self._cut_lines = 0
-        self._decoders = {stream: codecs.getincrementaldecoder("utf-8")("replace") for stream in _STREAMS}
+        #: Made when something is printed: most requests print nothing.
+        self._decoders: dict[Stream, codecs.IncrementalDecoder] = {}
         self._begun: dict[Stream, str] = {}
         self._since: float | None = None
 
@@ -37,7 +37,10 @@ class Output:
         cut = data[len(kept) :]
         self._cut_bytes += len(cut)
         self._cut_lines += cut.count(b"\n")
-        text = self._begun.pop(stream, "") + self._decoders[stream].decode(kept)
+        decoder = self._decoders.get(stream)
+        if decoder is None:
+            decoder = self._decoders[stream] = codecs.getincrementaldecoder("utf-8")("replace")
+        text = self._begun.pop(stream, "") + decoder.decode(kept)
         end = text.rfind("\n") + 1
         if end < len(text):
             self._begun[stream] = text[end:]
