@@ -106,7 +106,8 @@ class Bench:
         return Handle(kind=holding.handle.kind, id=holding.handle.id)
 
     def fetch(self, target: Handle | Name) -> Any:
-        return self.service.serve(Fetch(id=1, target=target)).value
+        value = self.service.serve(Fetch(id=1, target=target)).value
+        return value.copy() if hasattr(value, "copy") else value
 
     def compare(self, name: str, *args: Any, unit: str = "sim", **fields: Any) -> Comparison:
         fields.setdefault("repeats", 2)
