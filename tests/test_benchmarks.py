@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -274,6 +275,10 @@ def test_a_run_of_one_group_measures_and_writes(tmp_path: Path, arch: str) -> No
     done = subprocess.run(
         [*command, "--results", str(tmp_path), "--page", str(target)],
         cwd=REPOSITORY / "benchmarks",
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join((str(REPOSITORY / "tests"), os.environ.get("PYTHONPATH", ""))),
+        },
         capture_output=True,
         text=True,
         check=False,
