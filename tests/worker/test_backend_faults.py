@@ -5,7 +5,7 @@ So no driver is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -93,7 +93,16 @@ needs_faults = pytest.mark.skipif(
 
 
 @pytest.fixture
-def on(runtime: TaichiRuntime, arch: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+def loader(runtime: TaichiRuntime) -> Iterator[KernelLoader]:
+    made = KernelLoader(runtime)
+    yield made
+    made.cleanup_all()
+
+
+@pytest.fixture
+def on(
+    loader: KernelLoader, runtime: TaichiRuntime, arch: str, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], Any]:
     """Has the runtime of this process guarded as on a backend until the test ends; gives the source's module."""
     if arch in GRAPHICS:
         pytest.skip("this process is guarded for its own backend already: tests/features meets that")
@@ -109,7 +118,6 @@ def on(runtime: TaichiRuntime, arch: str, monkeypatch: pytest.MonkeyPatch) -> Ca
         monkeypatch.setattr(owner, name, getattr(owner, name))
 
     def guarded(backend: str) -> Any:
-        loader = KernelLoader(runtime)
         unit = loader.compile_and_load(SOURCE).unit
         backend_faults.install(runtime, backend)
         return loader[unit]
@@ -190,12 +198,13 @@ def test_bools_in_memory_are_refused_on_graphics_backends(runtime: TaichiRuntime
 
 
 @needs_faults
-def test_an_argument_pack_is_refused_on_graphics_backends(runtime: TaichiRuntime, on: Callable[[str], Any]) -> None:
+def test_an_argument_pack_is_refused_on_graphics_backends(
+    runtime: TaichiRuntime, loader: KernelLoader, on: Callable[[str], Any]
+) -> None:
     """What is in one would be another's value."""
     on("vulkan")
     if not hasattr(runtime.ti.types, "argpack"):
         pytest.skip(f"{runtime.name} has no argument packs")
-    loader = KernelLoader(runtime)
     unit = loader[
         loader.compile_and_load(
             "Pack = ti.types.argpack(a=ti.f32)\n@ti.kernel\ndef f(p: Pack) -> ti.f32:\n    return p.a\n"
@@ -248,7 +257,9 @@ def test_an_array_without_axes_goes_as_an_ndarray_too(runtime: TaichiRuntime, on
 
 
 @pytest.mark.skipif(RUNTIME != "gstaichi", reason="taichi has no dataclasses of arrays, and quadrants gets them right")
-def test_arrays_in_a_dataclass_go_as_ndarrays(runtime: TaichiRuntime, on: Callable[[str], Any]) -> None:
+def test_arrays_in_a_dataclass_go_as_ndarrays(
+    runtime: TaichiRuntime, loader: KernelLoader, on: Callable[[str], Any]
+) -> None:
     """In a nested and frozen one too; the dataclass of the caller has its own arrays as before."""
     given: list[Any] = []
 
@@ -257,7 +268,6 @@ def test_arrays_in_a_dataclass_go_as_ndarrays(runtime: TaichiRuntime, on: Callab
         args[-1].inner.x.fill(9)
 
     on("cpu")
-    loader = KernelLoader(runtime)
     unit = loader[loader.compile_and_load(DATACLASSES).unit]
     guard, kernel = BackendGuard(runtime, "vulkan"), runtime.primal(unit.f)
     x = np.zeros(3, np.float32)
