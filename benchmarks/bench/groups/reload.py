@@ -71,7 +71,7 @@ def measure(run: Run) -> Iterator[Figure]:
             run.rounds,
         )
     ms = time_in("ms")
-    yield told("reload of unchanged text, ms", taken["unchanged"], measure=ms, reach=at_most(2.0))
+    yield told("reload of unchanged text", taken["unchanged"], measure=ms, reach=at_most(2.0))
     yield compared(
         "reload of changed text, and a call",
         taken["changed"],
