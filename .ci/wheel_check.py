@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 import tarfile
 import zipfile
@@ -36,7 +37,12 @@ def check_archives(folder: Path) -> None:
         paths = {name.partition("/")[2] for name in archive.getnames()}
     needed = {"LICENSE", "Makefile", "README.md", "pyproject.toml", "tests/conftest.py"}
     expect(needed <= paths, "the source archive holds what building and testing need")
-    strays = [path for path in paths if path.startswith(".venv") or "__pycache__" in path or "_cache" in path]
+    # By whole parts of a path: a module may well be called a cache.
+    strays = [
+        path
+        for path in paths
+        if any(re.fullmatch(r"\.venv.*|__pycache__|\.\w+_cache", part) for part in path.split("/"))
+    ]
     expect(not strays, "the source archive holds no environment and no cache")
 
 
