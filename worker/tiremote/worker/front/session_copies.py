@@ -120,10 +120,6 @@ class SessionCopies:
         """Whether it is a copy on the worker, for the time that it takes to fetch it."""
         return target in self._stand_ins
 
-    def has_all_of(self, moved: Moved) -> bool:
-        """Whether what was read is a part of what the array's copy says already."""
-        return not moved.whole and not self.is_stand_in(moved.target) and self.is_exact(moved.target)
-
     # ------------------------------------------------------------ what comes
 
     def put(self, moved: Moved, data: Any, moment: Moment) -> Kept | None:
