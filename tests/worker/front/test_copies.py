@@ -111,6 +111,24 @@ def test_many_parts_do_not_grow_a_copy_for_ever() -> None:
     assert store.known() == before
 
 
+@pytest.mark.parametrize("beside", [(0, 2), (0, 6), (2, 6)])
+def test_what_is_put_whole_in_ranges_is_a_copy_however_many_pieces_there_were(beside: tuple[int, int]) -> None:
+    """The ranges that come when the copy takes no more, and those before, make the next one: none is left as it was."""
+    store = Store(1 << 20)
+    store.put(part(), b"whole", "a")
+    store.put(part(beside), b"beside", "b")
+    for start, stop in ((0, 4), (4, 8), (8, 10)):
+        store.put(part((start, stop)), f"{start} to {stop}".encode(), "new")
+    held: dict[int, bytes] = {}
+    (copy,) = store.of("s")
+    for piece, data in copy.pieces:
+        held |= dict.fromkeys(range(*(piece.flat or (0, 10))), data)
+    assert held == {
+        number: b"0 to 4" if number < 4 else b"4 to 8" if number < 8 else b"8 to 10" for number in range(10)
+    }
+    assert copy.request == "new"
+
+
 def test_the_oldest_of_the_largest_session_goes_when_there_is_no_more_room() -> None:
     """Others keep theirs; what alone is too large is not kept, and takes nothing from anybody."""
     store = Store(10_000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from tiremote.protocol.dtypes import dtype_of
@@ -42,6 +43,11 @@ class Pieces:
         self.parts[piece.region, piece.flat] = (piece, data)
         self.nbytes += piece.nbytes - (0 if replaced is None else replaced[0].nbytes)
         self.cost += piece.cost - (0 if replaced is None else replaced[0].cost)
+
+    def last_ranges(self) -> list[tuple[Piece, Any]]:
+        """The flat ranges behind everything else, in their order: nothing was written over them."""
+        last = takewhile(lambda part: part[0].flat is not None, reversed(self.parts.values()))
+        return list(last)[::-1]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -134,7 +140,7 @@ class SessionCopies:
         known = self.kept[moved.target]
         if known.patches >= _MOST_PATCHES or known.pieces.nbytes + moved.piece.nbytes > 2 * bytes_of(moved):
             known.exact = None
-            return None
+            return self._begin_behind(known, moved, data, moment)
         known.patches += 1
         known.moment = moment
         self.cost -= known.pieces.cost
@@ -143,6 +149,15 @@ class SessionCopies:
         self.kept[moved.target] = self.kept.pop(moved.target)
         self._note(moved.target, gone=False)
         return known
+
+    def _begin_behind(self, known: Kept, moved: Moved, data: Any, moment: Moment) -> Kept | None:
+        """A copy takes no more pieces. The ranges that came last are perhaps the beginning of a put of the whole."""
+        self._remove_begun(moved.target)
+        begun = self._begun[moved.target] = _Begun(order=moment.order)
+        for piece, part in known.pieces.last_ranges():
+            begun.add(piece, part)
+        self.cost += begun.pieces.cost
+        return self._begin(moved, data, moment)
 
     def put_from(self, moved: Moved, moment: Moment) -> Kept | None:
         """An array has the contents of another now; the copy, where those are known."""
