@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from bench.both_ways import both_ways, random_values
 from bench.figures import Figure, at_least, at_most, compared
 from bench.groups import Run
 from bench.peers import KINDS, Kind
@@ -52,26 +53,15 @@ def _beside(bench: Bench, kind: Kind, run: Run) -> Iterator[Figure]:
         )
         if not kind.moves_arrays:
             return
-        values = np.random.default_rng(1).random(LARGE, dtype=np.float32)
-        array = bench.gpu.ti.ndarray(bench.gpu.ti.f32, LARGE)
+        values = random_values(4 * LARGE)
         peer.put(values)
         if not np.array_equal(peer.fetch(), values):
             raise ValueError(f"what {kind.name} gave back is not what it got")
-        taken = in_turns(
-            {
-                "put": timed(lambda: array.from_numpy(values)),
-                "peer's put": timed(lambda: peer.put(values)),
-                "fetch": timed(array.to_numpy),
-                "peer's fetch": timed(peer.fetch),
-            },
-            run.rounds,
-        )
-        array.free()
-        for what in ("put", "fetch"):
+        for way in both_ways(bench, values, timed(lambda: peer.put(values)), timed(peer.fetch), run.rounds):
             yield compared(
-                f"{what} of 64 MiB",
-                taken[what],
-                taken[f"peer's {what}"],
+                f"{way.name} of 64 MiB",
+                way.taken,
+                way.beside,
                 against=kind.name,
                 measure=speed_of(values.nbytes),
                 reach=at_least(1.0),

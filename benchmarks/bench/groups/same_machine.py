@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from bench.both_ways import both_ways, random_values
 from bench.figures import Figure, at_least, compared
 from bench.groups import Run
 from bench.peers import KINDS
@@ -27,23 +28,14 @@ def measure(run: Run) -> Iterator[Figure]:
         if not ray.installed:
             run.notes.append("Ray is not installed, so not measured")
             return
-        values = _values(SIZES[0][1])
-        array = bench.gpu.ti.ndarray(bench.gpu.ti.f32, values.size)
+        values = random_values(SIZES[0][1])
         with ray.start(run.arch, values.size) as peer:
-            taken = in_turns(
-                {
-                    "put": timed(lambda: array.from_numpy(values)),
-                    "peer's put": timed(lambda: peer.put(values)),
-                    "fetch": timed(array.to_numpy),
-                    "peer's fetch": timed(peer.fetch),
-                },
-                run.rounds,
-            )
-    for way in ("put", "fetch"):
+            ways = both_ways(bench, values, timed(lambda: peer.put(values)), timed(peer.fetch), run.rounds)
+    for way in ways:
         yield compared(
-            f"{way} of {SIZES[0][0]}",
-            taken[way],
-            taken[f"peer's {way}"],
+            f"{way.name} of {SIZES[0][0]}",
+            way.taken,
+            way.beside,
             against=ray.name,
             measure=speed_of(values.nbytes),
             reach=at_least(1.0),
@@ -51,7 +43,7 @@ def measure(run: Run) -> Iterator[Figure]:
 
 
 def _beside_memcpy(bench: Bench, name: str, nbytes: int, run: Run) -> Iterator[Figure]:
-    values = _values(nbytes)
+    values = random_values(nbytes)
     other = np.zeros_like(values)
     array = bench.gpu.ti.ndarray(bench.gpu.ti.f32, values.size)
     taken = in_turns(
@@ -72,7 +64,3 @@ def _beside_memcpy(bench: Bench, name: str, nbytes: int, run: Run) -> Iterator[F
             measure=speed_of(nbytes),
             reach=at_least(0.7),
         )
-
-
-def _values(nbytes: int) -> np.ndarray:
-    return np.random.default_rng(1).random(nbytes // 4, dtype=np.float32)
