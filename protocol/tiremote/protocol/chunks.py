@@ -68,13 +68,6 @@ class ChunkedBytes:
     given: tuple[int, ...]
     data: np.ndarray
 
-    def __len__(self) -> int:
-        return len(self.digests) // DIGEST
-
-    def digest(self, position: int) -> bytes:
-        """Of one chunk."""
-        return self.digests[position * DIGEST : (position + 1) * DIGEST]
-
 
 def check_chunks(digests: Any, size: Any) -> None:
     """Raises `ProtocolError` for what are no digests of chunks of that size."""
@@ -89,6 +82,11 @@ def digest_of(chunk: Any, key: bytes) -> bytes:
     made = hashlib.sha256(key)
     made.update(chunk)
     return made.digest()[:DIGEST]
+
+
+def each_digest(digests: bytes) -> list[bytes]:
+    """The digests that stand there end to end."""
+    return [digests[at : at + DIGEST] for at in range(0, len(digests), DIGEST)]
 
 
 def cut(data: Any, size: int) -> Iterator[memoryview]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from tiremote.client.exchange import Exchange
 from tiremote.client.request_future import RequestFuture
-from tiremote.protocol.chunks import DIGEST, FindChunks, FoundChunks, cut, digest_of, in_chunks
+from tiremote.protocol.chunks import DIGEST, FindChunks, FoundChunks, cut, digest_of, each_digest, in_chunks
 from tiremote.protocol.errors import MissingChunks, TiremoteError
 from tiremote.protocol.messages import Put
 from tiremote.protocol.results import ArrayResult
@@ -35,8 +35,9 @@ class _InChunks:
     def first_of(self, positions: Iterable[int]) -> list[int]:
         """Of these chunks the first of each content."""
         firsts: dict[bytes, int] = {}
+        digests = each_digest(self.digests)
         for position in positions:
-            firsts.setdefault(self.digests[position * DIGEST : (position + 1) * DIGEST], position)
+            firsts.setdefault(digests[position], position)
         return sorted(firsts.values())
 
     def given(self, positions: Iterable[int]) -> Put:

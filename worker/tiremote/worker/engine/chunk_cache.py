@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from tiremote.protocol.chunks import DIGEST, ChunkedBytes, FindChunks, FoundChunks, cut, digest_of, read_chunks
+from tiremote.protocol.chunks import (
+    DIGEST,
+    ChunkedBytes,
+    FindChunks,
+    FoundChunks,
+    cut,
+    digest_of,
+    each_digest,
+    read_chunks,
+)
 from tiremote.protocol.errors import MissingChunks, ProtocolError, TiremoteError
 from tiremote.protocol.values import CHUNKS, Ref, WireArray
 from tiremote.worker.engine.arrays import Arrays
@@ -36,7 +45,7 @@ class ChunkCache:
 
     def find(self, request: FindChunks) -> FoundChunks:
         """Which chunks are not here, neither in the cache nor in the array that they are for."""
-        wanted = [request.digests[at : at + DIGEST] for at in range(0, len(request.digests), DIGEST)]
+        wanted = each_digest(request.digests)
         if request.target is not None and any(each not in self._chunks for each in wanted):
             # What cannot be read there is no reason to fail: a put will tell.
             with contextlib.suppress(TiremoteError):
@@ -75,10 +84,10 @@ class ChunkCache:
         if array is None or array.descriptor.coding != CHUNKS or array.data is None:
             return
         came = read_chunks(array.descriptor, array.data)
-        digests = [came.digest(position) for position in range(len(came))]
+        digests = each_digest(came.digests)
         # Before anything that comes makes something else go.
         there = {digest: self._used(digest) for digest in digests}
-        there.update(self._taken(came))
+        there.update(self._taken(came, digests))
         parts = [there[digest] for digest in digests]
         missing = tuple(position for position, part in enumerate(parts) if part is None)
         if missing:
@@ -88,13 +97,13 @@ class ChunkCache:
             )
         array.complete(np.frombuffer(b"".join(part for part in parts if part is not None), np.uint8))
 
-    def _taken(self, came: ChunkedBytes) -> Iterator[tuple[bytes, bytes]]:
+    def _taken(self, came: ChunkedBytes, digests: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
         start = 0
         data = came.data.data
         for position in came.given:
             chunk = data[start : start + came.size]
             start += chunk.nbytes
-            digest = came.digest(position)
+            digest = digests[position]
             if digest_of(chunk, self._key) != digest:
                 raise ProtocolError(f"the bytes of chunk {position} have another digest than the one that came")
             kept = bytes(chunk)
