@@ -162,18 +162,16 @@ class Core:
             if pending is not None:
                 if isinstance(pending.request, FollowedRequest):
                     self._note(reply.id, now)
-                pending.settle(reply if isinstance(reply, Ok) else error_of(reply))
-                # Not before: whoever moves the messages may be broken off, and then it is asked for again.
-                self._taken(reply.id)
+                self._settle(pending, reply if isinstance(reply, Ok) else error_of(reply))
 
     def unreadable(self, request: RequestId | None, error: TiremoteError, now: float) -> None:
         """A message of the worker that does not decode; ``request`` is whom it was for, where that is known."""
         self._heard = now
-        pending = None if request is None else self._taken(request)
+        pending = None if request is None else self._pending.get(request)
         if pending is None:
             _log.warning("a message of the worker is not readable: %s", error)
         else:
-            pending.settle(ProtocolError(f"the worker's answer is not readable: {error.message}"))
+            self._settle(pending, ProtocolError(f"the worker's answer is not readable: {error.message}"))
 
     def fail_all(self, error: Callable[[], TiremoteError]) -> None:
         """Nothing that is pending will be answered. Each gets an error of its own."""
@@ -228,11 +226,11 @@ class Core:
         if len(self._received) > RECEIVED:
             del self._received[next(iter(self._received))]
 
-    def _taken(self, request: RequestId) -> Pending | None:
-        pending = self._pending.pop(request, None)
-        if pending is not None and pending.sent:
+    def _settle(self, pending: Pending, answer: Ok | TiremoteError) -> None:
+        pending.settle(answer)
+        # Not before: whoever moves the messages may be broken off, and then it is asked for again.
+        if self._pending.pop(pending.request.id, None) is not None and pending.sent:
             self._weight -= pending.weight
-        return pending
 
     def _emit(self, pending: Pending) -> None:
         if not pending.sent:
