@@ -149,7 +149,8 @@ class Exchange:
     ) -> RequestFuture[T]:
         """Sends a request; the future's result is ``then`` of the typed result.
 
-        ``then`` runs on the session's thread, or with ``in_background``, where it waits for others, on one of its own.
+        ``then`` runs on the thread that moves the session's messages, or with ``in_background``, where it waits for
+        others, on one of its own.
         """
         what = f"the result of {request.op}"
         pending, future = self._made(
@@ -168,7 +169,7 @@ class Exchange:
     def without_delivered(self, lines: Iterable[RequestLine]) -> tuple[RequestLine, ...]:
         """Those whose answers did not come to this client, whatever the worker knows of that.
 
-        On the session's thread: what the worker has been told meanwhile, it left out itself.
+        On the thread that moves the messages: what the worker has been told meanwhile, it left out itself.
         """
         delivered = set(self._link.delivered)
         collected = {self._collected[each] for each in delivered if each in self._collected}

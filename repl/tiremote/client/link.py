@@ -144,7 +144,7 @@ class Link:
         return self._stepping == threading.get_ident()
 
     def established(self, token: str, *, quiet_limit: float) -> None:
-        """Hello was answered. Called on the link's thread, or before anything else is sent."""
+        """Hello was answered. Called where the messages are moved, or before anything else is sent."""
         self._core.token = token
         self._core.quiet_limit = quiet_limit
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tiremote.protocol.messages import RequestId
 
 #: Called with the text, the stream (``stdout``, ``stderr``, ``warning``) and the id of the request that wrote it,
-#: on the session's own thread: it must not wait for the session.
+#: on the thread that moves the session's messages, its own or one that waits: it must not wait for the session.
 OutputHandler = Callable[[str, str, RequestId], None]
 
 

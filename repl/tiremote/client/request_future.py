@@ -23,7 +23,8 @@ class RequestFuture(Future[T]):
 
     ``written`` has, of one that was collected, the array arguments that it wrote to, by position or keyword.
 
-    Callbacks run on the session's own thread: they must not wait for the session.
+    Callbacks run on the thread that moves the session's messages: its own, or one that waits for an answer. They must
+    not wait for the session.
     """
 
     def __init__(self, exchange: Exchange, request_id: RequestId, *, queued: bool) -> None:
