@@ -407,7 +407,9 @@ class Player:
             # What two engines in a row have died over, here of the one who kills them, is not put into a third.
             feared = "while it was put back" in lost.get(name, "")
             if known.copy is not None and not (known.unsure or restarted or known.torn or feared):
-                raise Wrong(f"{name} had a copy and is not back: {error}") from error
+                raise Wrong(
+                    f"{name} had a copy and is not back: {error}; the last moves were {', '.join(self._moves)}"
+                ) from error
             if name not in lost:
                 raise Wrong(f"{name} is neither back nor lost: {error}") from error
             if name == "sim.total":
