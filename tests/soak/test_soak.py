@@ -22,7 +22,8 @@ import pytest
 from cut_network import CutNetwork
 from real_worker import PATIENCE, RestartableWorker
 from soak_player import Player, Tally
-from tiremote.client import connect
+from tiremote.client import Session, connect
+from tiremote.protocol.errors import EngineCrashed
 
 SECONDS = float(os.environ.get("TIREMOTE_SOAK_SECONDS") or 180)
 PLAYERS = 3
@@ -76,10 +77,7 @@ def storm(worker: RestartableWorker, arch: str, seed: int, tally: Tally) -> None
 
     def play(number: int) -> None:
         chance = random.Random(seed + number)
-        with (
-            CutNetwork(worker.address) as network,
-            connect(network.address, arch=arch, on_output=None, liveness=60) as gpu,
-        ):
+        with CutNetwork(worker.address) as network, opened(network.address, arch, tally) as gpu:
             player = Player(gpu, seed + 1000 * number, tally)
             while time.monotonic() < end and not ended.is_set():
                 player.play()
@@ -108,6 +106,15 @@ def storm(worker: RestartableWorker, arch: str, seed: int, tally: Tally) -> None
         thread.join()
     if found:
         raise found[0]
+
+
+def opened(address: str, arch: str, tally: Tally) -> Session:
+    """A session, asked for again where what kills engines killed the one that was to be its first."""
+    while True:
+        try:
+            return connect(address, arch=arch, on_output=None, liveness=60)
+        except EngineCrashed:
+            tally.losses["no engine at first"] += 1
 
 
 def settled(worker: RestartableWorker, arch: str) -> dict[str, int]:
