@@ -160,10 +160,13 @@ class Player:
         self._tally.done[move.__name__.strip("_")] += 1
         self._moves.append(move.__name__.strip("_"))
         try:
-            move()
-        except EngineError as error:
-            self._moves.append(str(error))
-            self._lost(error)
+            try:
+                move()
+            except EngineError as error:
+                self._moves.append(str(error))
+                self._lost(error)
+        except Wrong as wrong:
+            raise Wrong(f"{wrong}; the last moves were {', '.join(self._moves)}") from wrong
 
     def finish(self) -> None:
         """Looks at everything once more."""
@@ -287,8 +290,7 @@ class Player:
         if not np.array_equal(came, known.holds):
             wrong = np.flatnonzero(came != known.holds)
             raise Wrong(
-                f"{name} ({known}) holds {came[wrong[:6]]} at {wrong[:6]}..., {len(wrong)} of {came.size} are wrong; "
-                f"the last moves were {', '.join(self._moves)}"
+                f"{name} ({known}) holds {came[wrong[:6]]} at {wrong[:6]}..., {len(wrong)} of {came.size} are wrong"
             )
         known.copied()
 
@@ -307,7 +309,7 @@ class Player:
             raise
         expected = {*self._arrays, "sim.total"}
         if set(told.copied) != expected or told.skipped:
-            raise Wrong(f"{told} was copied, and there are {sorted(expected)}")
+            raise Wrong(f"{told!r} was copied, and there are {sorted(expected)}")
         for known in self._known.values():
             if not known.unsure:
                 known.copied()
@@ -407,9 +409,7 @@ class Player:
             # What two engines in a row have died over, here of the one who kills them, is not put into a third.
             feared = "while it was put back" in lost.get(name, "")
             if known.copy is not None and not (known.unsure or restarted or known.torn or feared):
-                raise Wrong(
-                    f"{name} had a copy and is not back: {error}; the last moves were {', '.join(self._moves)}"
-                ) from error
+                raise Wrong(f"{name} had a copy and is not back: {error}") from error
             if name not in lost:
                 raise Wrong(f"{name} is neither back nor lost: {error}") from error
             if name == "sim.total":
