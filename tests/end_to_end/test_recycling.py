@@ -11,6 +11,7 @@ import pytest
 
 from real_worker import RealWorker
 from tiremote.client import Session, connect
+from tiremote.protocol.errors import EngineCrashed
 
 #: A kernel's version leaks 0.1 to 0.2 MB: so much is a dozen of them, or some.
 LITTLE = 2 << 20
@@ -149,6 +150,21 @@ def leak(gpu: Session) -> Any:
         gpu.compile_and_load(f"@ti.kernel\ndef waste{number}() -> ti.i32:\n    return {number}\n", "waste")
         assert gpu["waste"][f"waste{number}"]() == number
     return status
+
+
+def test_a_text_that_is_loaded_already_costs_no_copy_after_a_move(gpu: Session) -> None:
+    """What was put before comes back after a crash: the new engine takes nothing for changed by its own coming."""
+    text = "import os\nx = ti.field(ti.i32, 4)\ndef die():\n    os.kill(os.getpid(), 9)\n"
+    before = leak(gpu)
+    gpu.compile_and_load(text, "dies")
+    gpu["dies"].x.from_numpy(np.arange(4, dtype=np.int32))
+    until(gpu, before.recycled + 1)
+    # The newest, so that there is nothing to do at all.
+    assert gpu.compile_and_load(text, "dies").unchanged
+    with pytest.raises(EngineCrashed) as crash:
+        gpu["dies"].die()
+    assert [each.name for each in crash.value.as_of] == ["dies.x"]
+    assert gpu["dies"].x.to_numpy().tolist() == [0, 1, 2, 3]
 
 
 def test_a_session_that_rests_is_moved(gpu: Session) -> None:

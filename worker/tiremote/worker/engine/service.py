@@ -203,10 +203,8 @@ class Service:
 
     def _load(self, source: str, unit: str | None, version: int | None, *, keep: bool) -> Receipt:
         started = self._clock()
-        try:
+        with self._whereabouts.watched_load(self._reset):
             receipt = self._loader.compile_and_load(source, unit, version=version, keep=keep)
-        finally:
-            self._reset += self._whereabouts.after_load()
         self.compile_seconds = self._clock() - started
         self._reports.loaded({receipt.unit: source}, self._request.id if self._request else None, receipt)
         return receipt
@@ -214,10 +212,8 @@ class Service:
     def _compile_all(self, request: CompileAll) -> CompileAllResult:
         sources = {each.unit: each.source for each in request.units}
         started = self._clock()
-        try:
+        with self._whereabouts.watched_load(self._reset):
             receipts = self._loader.compile_and_load_all(sources, keep=request.keep)
-        finally:
-            self._reset += self._whereabouts.after_load()
         self.compile_seconds = self._clock() - started
         self._reports.loaded(sources, request.id, *receipts.values())
         return CompileAllResult(receipts=tuple(receipts.values()))

@@ -6,8 +6,9 @@ drop them: nothing is taken for true that was not looked up since.
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tiremote.protocol.errors import UnknownName
@@ -32,8 +33,9 @@ class Whereabouts:
         self._found: dict[int, Name] = {}
         #: Names that the front was told.
         self._told: set[Name] = set()
-        #: What those led to before the load that is under way changed anything.
+        #: What those led to before the load that is under way changed anything; None: it has not, or is not watched.
         self._before: dict[Name, weakref.ref[Any]] | None = None
+        self._watches = False
         loader.before_change = self._before_change
 
     def place_of(self, value: Any, called: Ref | None = None) -> Name | None:
@@ -125,15 +127,28 @@ class Whereabouts:
 
     # ------------------------------------------------------------ loads
 
+    @contextlib.contextmanager
+    def watched_load(self, gone: list[Ref]) -> Iterator[None]:
+        """Brings handles in step with the load in this block, whatever comes of it.
+
+        ``gone`` gets the names that the front knows and that lead to another thing then, or to none. Loads outside of
+        such a block, with which a session comes to this engine, change nothing of what the front knows.
+        """
+        self._watches = True
+        try:
+            yield
+        finally:
+            self._watches = False
+            before, self._before = self._before, None
+            if before is not None:
+                gone += self._after_change(before)
+
     def _before_change(self) -> None:
         """Notes what the names that the front knows lead to."""
-        self._before = {name: weakref.ref(value) for name in self._told if (value := self._at(name)) is not None}
+        if self._watches:
+            self._before = {name: weakref.ref(value) for name in self._told if (value := self._at(name)) is not None}
 
-    def after_load(self) -> list[Name]:
-        """Brings handles in step; the names that the front knows and that lead to another thing now, or to none."""
-        before, self._before = self._before, None
-        if before is None:
-            return []
+    def _after_change(self, before: Mapping[Name, weakref.ref[Any]]) -> list[Name]:
         self.settle_all()
         gone = []
         for name in list(self._told):
