@@ -157,25 +157,28 @@ class Player:
             (1, self._fail), (2, self._check_all), (1, self._describe),
         ]  # fmt: skip
         (move,) = self._random.choices([move for _, move in moves], [weight for weight, _ in moves])
-        self._tally.done[move.__name__.strip("_")] += 1
-        self._moves.append(move.__name__.strip("_"))
+        self._do(move)
+
+    def finish(self) -> None:
+        """Looks at everything once more."""
+        while not self._do(self._check_all):
+            pass
+
+    def _do(self, move: Callable[[], None]) -> bool:
+        """Whether it came to its end, and not to that of an engine. Raises `Wrong`."""
+        name = move.__name__.strip("_")
+        self._tally.done[name] += 1
+        self._moves.append(name)
         try:
             try:
                 move()
             except EngineError as error:
                 self._moves.append(str(error))
                 self._lost(error)
+                return False
         except Wrong as wrong:
             raise Wrong(f"{wrong}; the last moves were {', '.join(self._moves)}") from wrong
-
-    def finish(self) -> None:
-        """Looks at everything once more."""
-        while True:
-            try:
-                self._check_all()
-                return
-            except EngineError as error:
-                self._lost(error)
+        return True
 
     # -- runs
 
