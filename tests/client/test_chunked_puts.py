@@ -12,8 +12,8 @@ import pytest
 from tiremote.client.chunked_puts import CHUNK, send_in_chunks
 from tiremote.client.exchange import Exchange
 from tiremote.client.thrift import Thrift
-from tiremote.protocol.chunks import FindChunks, FoundChunks, cut, digest_of, in_chunks, read_chunks
-from tiremote.protocol.errors import KernelArgumentError, MissingChunks
+from tiremote.protocol.chunks import FindChunks, cut, digest_of, in_chunks, read_chunks
+from tiremote.protocol.errors import EngineCrashed, KernelArgumentError, MissingChunks
 from tiremote.protocol.messages import Put
 from tiremote.protocol.results import ArrayResult, Limits
 from tiremote.protocol.values import Name, wire_array
@@ -34,6 +34,8 @@ class Played:
         self.limits = Limits()
         self.given: list[int] = []
         self.busy = False
+        #: What the next requests are answered with.
+        self.losses: list[EngineCrashed] = []
         #: Called before a put is done.
         self.before: Callable[[], None] = lambda: None
 
@@ -43,6 +45,9 @@ class Played:
 
     def submit(self, request: Any, _result: Any, then: Callable[[Any], Any]) -> Future[Any]:
         future: Future[Any] = Future()
+        if self.losses:
+            future.set_exception(self.losses.pop(0))
+            return future
         if isinstance(request, FindChunks):
             request = FindChunks(id=1, digests=request.digests, size=request.size)
             future.set_result(then(self.cache.find(request)))
@@ -57,8 +62,7 @@ class Played:
         return self.submit(request, result, lambda done: done).result()
 
     def wait(self, future: Future[Any], *, patience: float | None = None) -> Any:
-        if self.busy and isinstance(future.result(), FoundChunks):
-            assert patience is not None
+        if self.busy and patience is not None:
             raise TimeoutError
         return future.result()
 
@@ -169,4 +173,13 @@ def test_an_error_of_the_put_is_the_callers() -> None:
 
     worker.before = refuse
     with pytest.raises(KernelArgumentError):
+        worker.send(VALUES[:PIECE])
+
+
+def test_what_was_lost_is_told_by_the_first_answer_however_late_that_comes() -> None:
+    """A worker tells it once, and to the later requests only that they were not run."""
+    worker = Played()
+    worker.busy = True
+    worker.losses = [EngineCrashed("x is lost"), EngineCrashed("not run"), EngineCrashed("not run")]
+    with pytest.raises(EngineCrashed, match="x is lost"):
         worker.send(VALUES[:PIECE])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tiremote.client.exchange import Exchange
 from tiremote.client.request_future import RequestFuture
 from tiremote.protocol.chunks import DIGEST, FindChunks, FoundChunks, cut, digest_of, each_digest, in_chunks
-from tiremote.protocol.errors import MissingChunks, TiremoteError
+from tiremote.protocol.errors import EngineError, MissingChunks, TiremoteError
 from tiremote.protocol.messages import Put
 from tiremote.protocol.results import ArrayResult
 from tiremote.protocol.values import WireArray
@@ -57,6 +57,7 @@ def send_in_chunks(
     """Does these puts, of arrays that are not coded and ``total`` bytes together, in turn."""
     reuse, codings = exchange.thrift.reuse, exchange.thrift.compression.for_sending()
     asked: deque[tuple[_InChunks, RequestFuture[FoundChunks]]] = deque()
+    unheard: list[RequestFuture[FoundChunks]] = []
     under_way: deque[tuple[_InChunks, list[int], RequestFuture[ArrayResult]]] = deque()
     patience = 1.0
     done = 0
@@ -78,6 +79,7 @@ def send_in_chunks(
         except TimeoutError:
             # Something else runs there. The bytes may as well be on their way, and the next question is not waited for.
             patience = 0.0
+            unheard.append(question)
             missing = list(range(len(chunked.digests) // DIGEST))
         if len(under_way) == _UNDER_WAY:
             finish()
@@ -108,6 +110,10 @@ def send_in_chunks(
         # As of any transfer: what is under way has ended before the caller knows of the error.
         for _, _, future in under_way:
             future.exception()
+        for question in unheard:
+            # What was lost is told once: in answer to what was asked first.
+            if isinstance(error := question.exception(), EngineError):
+                raise error from None
         raise
 
 
