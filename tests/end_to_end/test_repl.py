@@ -396,3 +396,20 @@ s.step()
 print(s.x.to_numpy(), s.a.to_numpy(), s.x)
 """
     assert printed(worker, script) == "[2. 2.] [0 0] <RemoteField f32, shape=(2,)>\n"
+
+
+def test_worker_cells_share_what_they_define(worker: RealWorker) -> None:
+    """Python of one cell, an import among it, is there in the next and at the prompt; print and values come back."""
+    script = "%%worker\nimport os\nx = 1\nprint('there')\nos.getpid() > 0\n%%worker\nx += 1\n(x, os.sep)\n%%\nx * 10\n"
+    assert printed(worker, script).split("\n") == ["there", "True", "(2, '/')", "20", ""]
+
+
+def test_an_error_in_a_worker_cell_is_told_at_its_line(worker: RealWorker) -> None:
+    """Counted with the line that says where the cell runs."""
+    _, errors = failed(worker, "%%worker\nx = 0\n1 / x\n")
+    assert "line 3\n    1 / x\n    ^^^^^" in errors
+
+
+def test_a_request_under_way_can_be_awaited(worker: RealWorker) -> None:
+    """What submit gives works with await, at the prompt as in asyncio."""
+    assert printed(worker, "@ti.kernel\ndef k(n: ti.i32) -> ti.i32:\n    return n * 2\nawait k.submit(4)\n") == "8\n"

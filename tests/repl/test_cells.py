@@ -27,6 +27,10 @@ from tiremote.repl.cells import Cell, Command, is_complete, read_cells, read_com
         ("1 +* 2", True),
         ("s = 'open", True),
         ("x = )", True),
+        ("%%worker", False),
+        ("%%worker\nx = 1", False),
+        ("%%worker\nx = (1,\n", False),
+        ("%%worker\nx = 1\n", True),
     ],
 )
 def test_enter_runs_what_is_complete_or_wrong_and_goes_on_otherwise(text: str, complete: bool) -> None:
@@ -89,3 +93,14 @@ def test_a_command_has_a_name_and_a_rest() -> None:
     """Blanks around a command and between its name and arguments do not matter."""
     assert read_command("  :fetch  x 2:4 ") == Command("fetch", "x 2:4")
     assert read_command(":quit") == Command("quit", "")
+
+
+def test_a_cell_for_the_worker_goes_on_to_the_next_one() -> None:
+    """In a file, %%worker begins a cell for the worker and %% one for the laptop; commands end both."""
+    cells = list(read_cells("a = 1\n%%worker\nx = 1\n\ny = 2\n:kernels\n%%\nb = 1\n"))
+    assert cells == [
+        Cell("a = 1", 1),
+        Cell("%%worker\nx = 1\n\ny = 2", 2),
+        Command("kernels", "", 6),
+        Cell("%%\nb = 1", 7),
+    ]

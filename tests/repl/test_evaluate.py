@@ -55,6 +55,44 @@ def test_python_runs_on_the_laptop_and_its_last_value_is_shown(prompt: Prompt) -
     assert prompt.shown == [3]
     prompt.type("_ * 2")
     assert prompt.shown == [3, 6]
+    prompt.type("_, __")
+    assert prompt.shown[-1] == (6, 3)
+    assert prompt.gpu.loads == []
+
+
+def test_await_works_outside_functions_and_tasks_go_on_between_cells(prompt: Prompt) -> None:
+    """Statements and expressions may await, and all of them share one event loop."""
+    prompt.type("import asyncio\nasync def f(n):\n    await asyncio.sleep(0)\n    return n")
+    prompt.type("await f(3)")
+    prompt.type("async def start(): return asyncio.ensure_future(f(4))\ntask = await start()")
+    prompt.type("await task")
+    assert prompt.shown == [3, 4]
+    prompt.type("async with asyncio.timeout(5):\n    a = [await f(i) for i in range(2)]\na")
+    assert prompt.shown[-1] == [0, 1]
+
+
+def test_a_worker_cell_is_loaded_as_it_is_and_its_names_are_there(prompt: Prompt) -> None:
+    """Nothing of it runs here; its last value is loaded apart, at its own line."""
+    prompt.type("%%worker\nx = 1\n\nx + 1")
+    assert prompt.gpu.loads == [
+        ("worker_cell_1", "x = 1"),
+        ("worker_cell_value", "def _shown(): return (\nx + 1\n)"),
+    ]
+    assert prompt.gpu.calls == [("worker_cell_value", "_shown", ())]
+    assert prompt.evaluator.names.remote_unit("x") == "worker_cell_1"
+
+
+def test_a_worker_cell_that_changes_an_earlier_name_begins_with_it(prompt: Prompt) -> None:
+    """As the next cell of a notebook would; the lines keep their numbers."""
+    prompt.type("%%worker\nx = 1")
+    prompt.type("%%worker\nx += 1")
+    assert prompt.gpu.loads[-1] == ("worker_cell_2", "from worker_cell_1 import x\nx += 1")
+
+
+def test_another_kind_of_cell_is_refused(prompt: Prompt) -> None:
+    """A mistyped first line is told, with what there is."""
+    with pytest.raises(Refused, match="%%worker runs"):
+        prompt.type("%%wroker\nx = 1")
     assert prompt.gpu.loads == []
 
 

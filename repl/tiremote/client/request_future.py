@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -62,6 +63,10 @@ class RequestFuture(Future[T]):
             f"request {self.request_id} was not answered within {timeout:g} s and goes on: wait longer, "
             "or stop it with gpu.interrupt(future)"
         )
+
+    def __await__(self) -> Generator[Any, None, T]:
+        """Its result, in asyncio."""
+        return asyncio.wrap_future(self).__await__()
 
     def cancel(self) -> bool:
         """Takes it out of the worker's queue, which is asked first. False: it had started, or is done."""

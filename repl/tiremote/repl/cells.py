@@ -12,6 +12,9 @@ from dataclasses import dataclass
 #: A line that Python could never begin a statement with.
 COMMAND = re.compile(r":[A-Za-z?]")
 
+#: The first line of a cell that says where it runs: ``%%worker``, or ``%%`` for the laptop again.
+MAGIC = re.compile(r"\s*%%(\w*)[^\S\n]*(?:\n|\Z)")
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -70,15 +73,21 @@ class Cell:
 
 
 def read_cells(text: str) -> Iterator[Command | Cell]:
-    """A command is a line of its own, between complete statements; what lies between commands is one cell."""
+    """A command is a line of its own, between complete statements; what lies between commands is one cell.
+
+    So is what begins with ``%%worker`` or ``%%`` on a line of its own, up to the next.
+    """
     pending: list[str] = []
     first = 1
     for number, line in enumerate(text.splitlines(), 1):
-        if COMMAND.match(line) and _parses("\n".join(pending)):
+        if (COMMAND.match(line) or MAGIC.match(line)) and _parses("\n".join(pending)):
             if any(each.strip() for each in pending):
                 yield Cell("\n".join(pending), first)
             pending, first = [], number + 1
-            yield read_command(line, number)
+            if MAGIC.match(line):
+                pending, first = [line], number
+            else:
+                yield read_command(line, number)
         else:
             pending.append(line)
     if any(each.strip() for each in pending):
@@ -94,6 +103,10 @@ def is_complete(text: str) -> bool:
     """Whether Enter runs this cell. An indented block ends with an empty line, as in Python's own REPL."""
     if COMMAND.match(text.lstrip()) and "\n" not in text.strip():
         return True
+    if MAGIC.match(text):
+        # Ends with an empty line, whatever is in it.
+        body = text.lstrip().partition("\n")[2]
+        return bool(body.strip()) and not body.rpartition("\n")[2].strip() and not _goes_on(body.rstrip() + "\n")
     last = text.rpartition("\n")[2]
     if text.strip() and "\n" in text and not last.strip():
         # The empty line was typed: only an open bracket or string goes on.

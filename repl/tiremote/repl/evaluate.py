@@ -17,8 +17,10 @@ from tiremote.repl.classify import Classifier, Place
 from tiremote.repl.dependants import Dependants
 from tiremote.repl.free_names import bound_names, touched_names
 from tiremote.repl.laptop_taichi import is_callable_here, taichi_path
+from tiremote.repl.local_code import LocalCode
 from tiremote.repl.names import Names, first_names
 from tiremote.repl.pending import Pending, Unit, in_order, unplaced
+from tiremote.repl.worker_cells import SHOWN, SHOWN_UNIT, body_of, magic_of, read_worker_cell
 
 #: How the file name of every cell begins, for those that look at frames.
 FILE_PREFIX = "<cell "
@@ -40,7 +42,9 @@ class Evaluator:
         self._dependants = Dependants()
         #: What this prompt has loaded and not dropped, by the unit's name on the worker.
         self._loaded: dict[str, Unit] = {}
+        self._local = LocalCode(self.names.values)
         self._cells = 0
+        self._worker_cells = 0
         self._flags = 0
         #: Of earlier cells: fields that a later one places.
         self._layout: list[Statement] = []
@@ -82,6 +86,13 @@ class Evaluator:
 
     def run(self, cell: Cell) -> None:
         """Raises whatever a statement raises; the statements before it have had their effect."""
+        magic = magic_of(cell.text)
+        if magic == "worker":
+            self._run_there(cell)
+            return
+        if magic:
+            raise Refused(f"there are no %%{magic} cells; %%worker runs what is below it on the worker")
+        cell = body_of(cell)
         statements = cell.statements()
         self._cells += 1
         file = f"{FILE_PREFIX}{self._cells}>"
@@ -107,8 +118,11 @@ class Evaluator:
             self._show(f"{name} waits for its place: ti.root.dense(ti.i, n).place({name})")
 
     def show_value(self, value: Any) -> None:
-        """Shows the value, which is ``_`` from now on."""
-        self.names.values["_"] = value
+        """Shows the value, which is ``_`` from now on, and what was that is ``__``."""
+        values = self.names.values
+        if "_" in values:
+            values["__"] = values["_"]
+        values["_"] = value
         self._display(value)
 
     def reconnect(self) -> None:
@@ -218,6 +232,26 @@ class Evaluator:
             # Loaded last again, so that gpu[None] is what was typed.
             self._gpu.compile_and_load(unit.source, name)
 
+    def _run_there(self, cell: Cell) -> None:
+        """Whatever is in it; what it defines is then there for kernels and later cells, and has a name here."""
+        self._worker_cells += 1
+        there = read_worker_cell(cell, self._worker_cells, self.names.remote_unit)
+        # Loaded whole: what is typed at the prompt comes apart by its definitions.
+        if there.source.strip():
+            receipt = self._gpu.compile_and_load(there.source, there.name)
+            for definition in receipt.definitions:
+                if definition.name in there.defines:
+                    self.names.bind_remote(self._gpu, receipt.unit, definition)
+        if there.shown is None:
+            return
+        self._gpu.compile_and_load(there.shown, SHOWN_UNIT)
+        try:
+            value = self._gpu[SHOWN_UNIT][SHOWN]()
+        finally:
+            self._gpu.cleanup(SHOWN_UNIT)
+        if value is not None:
+            self.show_value(value)
+
     def _send_changed(self) -> None:
         for unit in self._carrier.changed():
             self._gpu.compile_and_load(unit.source, unit.name)
@@ -245,19 +279,18 @@ class Evaluator:
 
     def _run_here(self, statement: Statement, file: str, *, shows: bool) -> None:
         node = statement.node
-        values = self.names.values
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             rest = self._import_taichi(node)
             if rest is None:
                 return
             node = rest
         if isinstance(node, ast.Expr) and shows:
-            value = eval(compile(ast.Expression(node.value), file, "eval", self._flags, True), values)
+            value = self._local.value(node.value, file, self._flags)
             if value is not None:
                 self.show_value(value)
             return
         before = {name for name in bound_names(statement.source) if self.names.remote_unit(name) is not None}
-        exec(compile(ast.Module([node], []), file, "exec", self._flags, True), values)
+        self._local.execute(node, file, self._flags)
         self._record(statement)
         taken = frozenset(name for name in before if self.names.remote_unit(name) is None)
         for user, _ in self._dependants.of(taken):

@@ -18,6 +18,7 @@ from tiremote.protocol.errors import EngineError, SourceFrame, TiremoteError, Un
 from tiremote.protocol.values import Handle
 from tiremote.repl.evaluate import FILE_PREFIX
 from tiremote.repl.losses import loss_lines
+from tiremote.repl.worker_cells import SHOWN
 
 _RED, _BOLD, _PLAIN = "\x1b[31m", "\x1b[1m", "\x1b[0m"
 #: Of an endless recursion this many frames are shown at either end.
@@ -107,7 +108,7 @@ def _own_frames(trace: TracebackType | None) -> list[SourceFrame]:
 def _place(frame: SourceFrame, style: Style, files: Sequence[WatchedFile] = ()) -> list[str]:
     # `SourceFrame` draws the caret; only its first line speaks of units and versions.
     _, *body = str(frame).split("\n")
-    where = f"line {frame.line}" + (f", in {frame.function}" if frame.function else "")
+    where = f"line {frame.line}" + (f", in {frame.function}" if frame.function not in ("", SHOWN) else "")
     if len(body) > 1:
         body[-1] = style.error(body[-1])
     return [f"  {place_text(frame, files) or where}", *(line for line in body if line.strip())]
