@@ -41,6 +41,17 @@ def test_it_takes_three_slow_messages_to_be_slow() -> None:
     assert link.is_slow(3.0)
 
 
+def test_small_messages_that_a_busy_machine_held_up_do_not_make_a_link_slow() -> None:
+    """A quarter of a mebibyte that took 10 ms tells nothing against it; of 100 Mbit/s, where it takes 21, it does."""
+    busy, slow = LinkSpeed(), LinkSpeed()
+    for number in range(4):
+        carried(busy, MIB // 4, 0.01, now=float(number))
+        carried(slow, MIB // 4, 0.021, now=float(number))
+    assert not busy.is_slow(4.0)
+    assert not busy.is_unknown(4.0)
+    assert slow.is_slow(4.0)
+
+
 def test_messages_that_wait_behind_one_another_took_the_time_from_the_one_before() -> None:
     """Eight of 4 MiB at once over 100 Mbit/s come one after the other, and the last tells the same as the first."""
     link = LinkSpeed()

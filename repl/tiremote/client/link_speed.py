@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterable
 
 #: Messages below this tell more of the round trip than of the link.
 MEASURED = 128 << 10
@@ -11,6 +12,11 @@ MEASURED = 128 << 10
 #: Bytes per second below which bytes are worth some thought: half a gigabit. Making them fewer goes on at 400 MB/s or
 #: more on each side, beside the sending; on faster links it would take time from other things for little.
 SLOW = 60e6
+
+#: Seconds of a message that are not the link's, as far as anybody can tell: on a busy machine two processes wait for
+#: a processor so long that a small message seems slow on the fastest link. Large ones, of which it is little, tell
+#: better.
+_HELD_UP = 0.01
 
 #: The last so many count, together: a reader that is held up takes several at once, which by themselves seem fast.
 _KEPT = 4
@@ -42,7 +48,7 @@ class LinkSpeed:
             # At least a microsecond: two clocks need not agree.
             self._messages.append((nbytes, max(until - max(since, self._carried_until), 1e-6)))
             self._carried_until = max(until, self._carried_until)
-            self._seems_slow = len(self._messages) >= _DECISIVE and (self._rate() or SLOW) < SLOW
+            self._seems_slow = len(self._messages) >= _DECISIVE and not _are_fast(self._messages)
 
     @property
     def rate(self) -> float | None:
@@ -60,9 +66,15 @@ class LinkSpeed:
             if self._seems_slow and now - self._carried_until > _GOOD_FOR:
                 self._messages.clear()
                 self._seems_slow = False
-            fast = any(nbytes >= SLOW * seconds for nbytes, seconds in self._messages)
+            fast = any(_are_fast((each,)) for each in self._messages)
             return not fast and len(self._messages) < _DECISIVE
 
     def _rate(self) -> float | None:
         seconds = sum(seconds for _, seconds in self._messages)
         return sum(nbytes for nbytes, _ in self._messages) / seconds if seconds else None
+
+
+def _are_fast(messages: Iterable[tuple[int, float]]) -> bool:
+    """Whether they may have come over a link that is not slow."""
+    each = list(messages)
+    return sum(nbytes for nbytes, _ in each) >= SLOW * sum(max(seconds - _HELD_UP, 0.0) for _, seconds in each)
