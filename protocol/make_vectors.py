@@ -25,6 +25,7 @@ from tiremote.protocol.dtypes import DTYPES, name_of
 from tiremote.protocol.error_wire import BY_CODE
 from tiremote.protocol.errors import AsOf, SourceFrame, TiremoteError
 from tiremote.protocol.explanation import CrashExplanation
+from tiremote.protocol.lanes import LaneResult, LendResult
 from tiremote.protocol.messages import (
     Alloc,
     Bye,
@@ -46,7 +47,9 @@ from tiremote.protocol.messages import (
     Hello,
     History,
     Interrupt,
+    Lend,
     Ok,
+    OpenLane,
     OpenTape,
     Ping,
     Put,
@@ -198,6 +201,10 @@ REQUESTS: list[tuple[str, Request]] = [
     ),
     ("run whose arrays may come back coded", Run(id=11, token=TOKEN, target=Name(name="mix"), args=(COUNTED,),
                                                 codings=CODINGS[:1])),
+    ("run that is to be made again over a lane", Run(id=11, token=TOKEN, target=Name(name="add"), args=(HANDLE, 5.0),
+                                                     site=1)),
+    ("open_lane", OpenLane(id=23, token=TOKEN)),
+    ("lend", Lend(id=24, token=TOKEN, number=1)),
     ("run a method of a kept object", Run(id=12, token=TOKEN, target=FIELD, method="fill", args=(1.0,))),
     ("syntax_tree of a kernel", GetSyntaxTree(id=21, token=TOKEN, target=Name(unit="adder", name="add_base"))),
     ("get_attribute", GetAttribute(id=20, token=TOKEN, target=OBJECT, name="mass")),
@@ -388,6 +395,10 @@ REPLIES: list[tuple[str, Reply]] = [
     ("open_tape", Ok(id=19, result=TapeResult(tape=TAPE), timing=TIMING)),
     ("close_tape", Ok(id=19, result=ClosedTape(calls=2), timing=TIMING)),
     ("clear_gradients", Ok(id=19, result=TapeResult(), timing=TIMING)),
+    ("run that can be made again", Ok(id=11, result=RunResult(remembered=True), timing=TIMING)),
+    ("open_lane", Ok(id=23, result=LaneResult(address="tiremote-4711-0b1c2d3e", secret=bytes(16)), timing=TIMING)),
+    ("open_lane where there is none", Ok(id=23, result=LaneResult(), timing=TIMING)),
+    ("lend", Ok(id=24, result=LendResult(calls=2), timing=TIMING)),
     ("find_chunks", Ok(id=22, result=FoundChunks(missing=(1,)), timing=TIMING)),
     ("snapshot", Ok(id=9, result=SnapshotResult(
         copied=("adder.total", "x"), skipped={"adder.tree": "it is sparse"}, nbytes=44, every_seconds=60.0),
@@ -474,6 +485,8 @@ MALFORMED: list[tuple[str, list[bytes]]] = [
     ("an array of an unknown order", [_header(args=[_ext(1, ["f32", [2], "A", 0])]), bytes(8)]),
     ("an array of complex numbers", [_header(args=[_ext(1, ["c64", [1], "C", 0])]), bytes(8)]),
     ("an array in an unknown coding", [_header(args=[_ext(1, ["f32", [2], "C", 0, "in", True, "zip"])]), bytes(8)]),
+    ("a lend before the first", [msgpack.packb(
+        {"v": 1, "op": "lend", "id": 1, "token": TOKEN, "number": 0})]),
     ("digests that are cut off", [msgpack.packb(
         {"v": 1, "op": "find_chunks", "id": 1, "token": TOKEN, "digests": bytes(40), "size": 4096})]),
     ("chunks that are too small", [msgpack.packb(

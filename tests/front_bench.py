@@ -19,6 +19,7 @@ from tiremote.protocol.results import EngineInfo
 from tiremote.protocol.values import Handle, Name, Ref, wire_array
 from tiremote.worker.front.core import Front
 from tiremote.worker.front.effects import Effect, Kill, Nudge, Send, Spawn, Stop, ToEngine
+from tiremote.worker.front.progress import Progress
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.front.state.rows import Save, Saved
 from tiremote.worker.host_copy import Moved, Piece
@@ -36,6 +37,7 @@ from tiremote.worker.link import (
     UnitArrays,
     Work,
 )
+from tiremote.worker.page import Calls
 
 INFO = EngineInfo(runtime="taichi", version="1.7.4", arch="cpu", device="bench")
 
@@ -81,6 +83,8 @@ class FrontBench:
         self.moves: list[tuple[int, Move, tuple[Any, ...]]] = []
         self.dismissed: list[int] = []
         self.put_backs: list[tuple[int, PutBack]] = []
+        #: What engines do over lanes.
+        self.calls: dict[int, Calls] = {}
         #: The bytes that came with each of `put_backs`.
         self.put_back_bytes: list[list[bytes]] = []
         self.snaps: list[tuple[int, Snap]] = []
@@ -93,9 +97,12 @@ class FrontBench:
             self.settings,
             now=self.now,
             memory_of=self.memory.get,
-            begun_by=lambda number: self.begun.get(number, 0),
+            progress=Progress(
+                lambda number: self.begun.get(number, 0),
+                lambda number: self.calls.get(number, Calls()),
+                self._pass_over,
+            ),
             undelivered=lambda _: self.undelivered,
-            pass_over=self._pass_over,
             saved=saved,
         )
 
@@ -270,7 +277,8 @@ class FrontBench:
     def die(self, number: int, returncode: int = -11, *, begun: bool = True) -> None:
         """The engine's process ends, in the middle of the first job that it was given and has not answered."""
         inflight = self.front.scheduler.pool.engines[number].inflight
-        self.front.on_exit(number, returncode, inflight[0].key if begun and inflight else 0, self.now)
+        key = inflight[0].key if begun and inflight else 0
+        self.front.on_exit(number, returncode, key, self.now, self.calls.pop(number, Calls()))
         self.pump()
 
     def load_unit(

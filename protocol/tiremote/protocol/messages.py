@@ -19,6 +19,7 @@ from tiremote.protocol.chunks import FindChunks
 from tiremote.protocol.code_requests import Compare, Compile, CompileAll, History, Rollback, Side, UnitText
 from tiremote.protocol.errors import ProtocolError, shown
 from tiremote.protocol.explanation import ExplainCrash
+from tiremote.protocol.lanes import Lend, OpenLane
 from tiremote.protocol.receipts import Timing
 from tiremote.protocol.request import EngineRequest, FollowedRequest, Request, RequestId, check_limit, check_seconds
 from tiremote.protocol.syntax_tree import GetSyntaxTree
@@ -58,7 +59,9 @@ __all__ = [
     "Hello",
     "History",
     "Interrupt",
+    "Lend",
     "Ok",
+    "OpenLane",
     "OpenTape",
     "Ping",
     "Put",
@@ -203,7 +206,8 @@ class Run(EngineRequest):
 
     Where ``compile_deadline`` is given it counts the seconds in which kernels are compiled, wherever in the call that
     is, and ``deadline`` counts all others. On ``tape``, of `OpenTape`, what the call launches is recorded.
-    ``codings``: what arrays that come back may be coded with.
+    ``codings``: what arrays that come back may be coded with. ``site``: a number by which the client will make the same
+    call again over its lane (`lanes`), where the engine says that it can.
     """
 
     op: ClassVar[str] = "run"
@@ -215,6 +219,7 @@ class Run(EngineRequest):
     compile_deadline: float | None = None
     tape: Handle | None = None
     codings: tuple[str, ...] = ()
+    site: int | None = None
 
     def __post_init__(self) -> None:
         EngineRequest.__post_init__(self)
@@ -302,6 +307,7 @@ OPS: Mapping[str, type[Request]] = {
         Hello, Ping, Status, Describe, Interrupt, Cancel, Bye, Compile, CompileAll, Run, Put, Alloc, Fetch, Cleanup,
         History, Rollback, Compare, Snapshot, Requests, Collect, ExplainCrash,
         OpenTape, CloseTape, ClearGradients, GetAttribute, SetAttribute, GetSyntaxTree, FindChunks,
+        OpenLane, Lend,
     )
 }  # fmt: skip
 

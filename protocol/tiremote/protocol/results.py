@@ -236,10 +236,12 @@ class RunResult:
     """``written``: (place, array) for every array argument that the call changed.
 
     A place is a position or a keyword; of what is inside of an argument it is the path there, such as ``0.mass``.
+    ``remembered``: the request's ``site`` can be called over a lane.
     """
 
     value: Any = None
     written: tuple[tuple[int | str, WireArray], ...] = ()
+    remembered: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

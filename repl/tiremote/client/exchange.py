@@ -15,11 +15,13 @@ from typing import Any, TypeVar
 
 from tiremote.client.compression import When
 from tiremote.client.core import Pending
+from tiremote.client.lane import Lane
 from tiremote.client.link import Link
 from tiremote.client.output import OutputHandler
 from tiremote.client.releases import Releases
 from tiremote.client.request_future import RequestFuture
 from tiremote.client.thrift import Thrift
+from tiremote.protocol.code_requests import LoadRequest
 from tiremote.protocol.codec import check_buffers, encode
 from tiremote.protocol.errors import EngineError, PayloadTooLarge, StaleHandle, TiremoteError
 from tiremote.protocol.messages import (
@@ -69,6 +71,11 @@ class Exchange:
         self.losses = 0
         #: What the block of a tape is called that has begun and not ended.
         self.tape: str | None = None
+        #: Counts the requests that were sent to the session's engine.
+        self.sent = 0
+        #: What was lost, where none of the requests told it.
+        self.untold: EngineError | None = None
+        self.lane = Lane(self)
         #: The last engine of the session that was heard of: a request that is sent is not run on an older state.
         self._generation: int | None = None
         self.clock = link.clock
@@ -120,6 +127,12 @@ class Exchange:
     def close(self) -> None:
         """Ends the connection; what is under way fails with `Refused`."""
         self._link.close()
+        self.lane.close()
+
+    @property
+    def moves_here(self) -> bool:
+        """Whether the calling thread moves the messages, so that it cannot wait for any."""
+        return self._link.is_moved_here
 
     # Requests
 
@@ -135,7 +148,7 @@ class Exchange:
             error = _outcome(future, patience)
         except KeyboardInterrupt:
             # It may strike before the request is on its way, or any time after.
-            raise KeyboardInterrupt from (self._stop(future) if pending.handed_over else None)
+            raise KeyboardInterrupt from (self.stop(future) if pending.handed_over else None)
         return structure(result, _result(future, error), f"the result of {request.op}")
 
     def submit(
@@ -190,7 +203,7 @@ class Exchange:
         try:
             error = _outcome(future, patience)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt from self._stop(future)
+            raise KeyboardInterrupt from self.stop(future)
         return _result(future, error)
 
     def wait_for_all(self) -> None:
@@ -202,7 +215,7 @@ class Exchange:
     # Inside
 
     def _may_wait(self) -> None:
-        if self._link.is_moved_here:
+        if self.moves_here:
             raise RuntimeError("a callback of the session cannot wait for the session: do that on another thread")
 
     def _made(
@@ -210,6 +223,8 @@ class Exchange:
     ) -> tuple[Pending, RequestFuture[T]]:
         request = replace(request, id=f"{self._prefix}-{next(self._numbers)}", token=request.token or self._token)
         if isinstance(request, EngineRequest):
+            self._tell(request)
+            self.sent += 1
             request = replace(request, generation=self._generation)
         frames = encode(request)
         sent = self._check(frames)
@@ -235,6 +250,12 @@ class Exchange:
 
         return Pending(request, frames, settle, self._on_event, max(sent, expects)), future
 
+    def _tell(self, request: EngineRequest) -> None:
+        # What is loaded does not depend on what was lost, and what is dropped even less.
+        if self.untold is not None and not isinstance(request, LoadRequest | Cleanup):
+            untold, self.untold = self.untold, None
+            raise untold
+
     def _post(self, pending: Pending, future: RequestFuture[Any], *, until: Callable[[], bool] | None = None) -> None:
         """Has it sent; may stay until that is so."""
         try:
@@ -257,7 +278,7 @@ class Exchange:
             )
         return check_buffers(frames[1:], self.limits)
 
-    def _stop(self, future: RequestFuture[Any]) -> BaseException | None:
+    def stop(self, future: RequestFuture[Any]) -> BaseException | None:
         """Ends what runs for a wait that Ctrl-C broke, and tells what the worker said to that."""
         if not future._queued:
             return None

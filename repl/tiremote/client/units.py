@@ -10,7 +10,8 @@ from tiremote.client.arguments import PackedCall, pack_call
 from tiremote.client.arrays import array_proxy
 from tiremote.client.directory import CALLABLE, Directory, UnknownAttribute
 from tiremote.client.exchange import Exchange
-from tiremote.client.recording import tape_for_run
+from tiremote.client.lane import Site
+from tiremote.client.recording import recording_on, tape_for_run
 from tiremote.client.remote import Remote
 from tiremote.client.request_future import RequestFuture
 from tiremote.client.transfer import fetch_copy, local_array
@@ -129,14 +130,21 @@ class RemoteKernel(Remote):
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Runs it and waits; returns plain values, NumPy arrays and remote things."""
+        site = self._site(args, kwargs)
+        if site is not None and self._exchange.lane.takes(site):
+            was_made, value = self._exchange.lane.call(site, args)
+            if was_made:
+                return value
         call = pack_call(self._exchange, args, kwargs, parameters=self._parameters)
         with self._exchange.releases.receiving():
             try:
-                result = self._exchange.call(self._request(call), RunResult)
+                result = self._exchange.call(self._request(call, site), RunResult)
                 call.write_back(result.written)
                 call.return_loans()
             finally:
                 call.drop_loans()
+            if site is not None:
+                self._exchange.lane.made(site, result)
             return thawed(self._exchange, result.value, ours=True)
 
     def submit(self, /, *args: Any, **kwargs: Any) -> RequestFuture[Any]:
@@ -214,7 +222,12 @@ class RemoteKernel(Remote):
         definition = self._definition
         return definition.parameters if definition is not None and definition.kind == "kernel" else ()
 
-    def _request(self, call: PackedCall) -> Run:
+    def _site(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Site | None:
+        if kwargs or self._limits is not _NO_LIMITS or recording_on(self._exchange) is not None:
+            return None
+        return self._exchange.lane.site(self._target, self._method, args)
+
+    def _request(self, call: PackedCall, site: Site | None = None) -> Run:
         return Run(
             id="",
             target=self._target,
@@ -226,6 +239,7 @@ class RemoteKernel(Remote):
             events=self._exchange.events,
             tape=tape_for_run(self._exchange),
             codings=self._exchange.thrift.compression.asked(),
+            site=None if site is None else site.number,
         )
 
 

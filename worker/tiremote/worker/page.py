@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import mmap
 import struct
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Calls:
+    """``calls``: how many an engine that is lent has begun. ``call``: the message of the one that it is in, as much of
+    it as there was room for; None between two."""
+
+    calls: int = 0
+    call: bytes | None = None
 
 
 class Page:
     """Numbers that front and engine see at once, without a message that a busy engine could not read.
 
     ``nudged``: the request that the front wants stopped. ``begun``: the request that the engine began last.
-    ``withdrawn``: requests on their way that the engine is not to begin.
+    ``withdrawn``: requests on their way that the engine is not to begin. ``calls``: what it does over a lane for the
+    request that it began last.
     """
 
     SIZE = mmap.PAGESIZE
@@ -18,6 +29,9 @@ class Page:
     WITHDRAWN = 64
     _NUMBER = struct.Struct("<Q")
     _LIST = struct.Struct(f"<{WITHDRAWN}Q")
+    _LENGTH = struct.Struct("<I")
+    _CALLS = 16 + 8 * WITHDRAWN
+    _CALL = _CALLS + 8
 
     def __init__(self, fd: int) -> None:
         self._memory = mmap.mmap(fd, self.SIZE)
@@ -39,6 +53,7 @@ class Page:
     @begun.setter
     def begun(self, key: int) -> None:
         self._NUMBER.pack_into(self._memory, 8, key)
+        self._NUMBER.pack_into(self._memory, self._CALLS, 0)
 
     def withdraw(self, key: int, place: int) -> None:
         """Written by the front."""
@@ -48,6 +63,25 @@ class Page:
     def withdrawn(self) -> tuple[int, ...]:
         """Read by the engine when it has said what it begins."""
         return self._LIST.unpack_from(self._memory, 16)
+
+    def mark_call(self, call: bytes | None) -> None:
+        """Written by the engine before a call over a lane, and with None after it."""
+        if call is None:
+            self._LENGTH.pack_into(self._memory, self._CALL, 0)
+            return
+        self._NUMBER.pack_into(self._memory, self._CALLS, 1 + self._NUMBER.unpack_from(self._memory, self._CALLS)[0])
+        kept = call[: self.SIZE - self._CALL - self._LENGTH.size]
+        start = self._CALL + self._LENGTH.size
+        self._memory[start : start + len(kept)] = kept
+        self._LENGTH.pack_into(self._memory, self._CALL, len(call))
+
+    @property
+    def calls(self) -> Calls:
+        """Read by the front."""
+        (number,) = self._NUMBER.unpack_from(self._memory, self._CALLS)
+        (length,) = self._LENGTH.unpack_from(self._memory, self._CALL)
+        start = self._CALL + self._LENGTH.size
+        return Calls(calls=number, call=self._memory[start : start + length] if length else None)
 
     def close(self) -> None:
         """Lets go of the memory."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class BoundCall:
     """A call whose arguments were checked and converted. ``launch`` it once, then ask what was ``written``."""
 
-    __slots__ = ("_lending", "_parameters", "kernel", "named", "target", "templates", "values")
+    __slots__ = ("_lending", "kernel", "named", "parameters", "target", "templates", "values")
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class BoundCall:
         *,
         kernel: Any = None,
         templates: Mapping[str, Any] | None = None,
-        parameters: Sequence[_Parameter] = (),
+        parameters: Sequence[Parameter] = (),
     ) -> None:
         self.target = target
         self.values = values
@@ -45,13 +45,14 @@ class BoundCall:
         #: The ``Kernel`` object that is launched, and its template arguments by parameter; None and none of a function.
         self.kernel = kernel
         self.templates = templates or {}
-        self._parameters = parameters
+        #: Of a kernel, one for each of the values.
+        self.parameters = parameters
         self._lending = lending
 
     @property
     def takes(self) -> list[ParameterType]:
         """The types of a kernel's parameters, one for each of the values; none of a function."""
-        return [each.takes for each in self._parameters]
+        return [each.takes for each in self.parameters]
 
     def launch(self) -> Any:
         """Calls the target; what it raises is not changed. On a GPU the work may still run afterwards."""
@@ -101,16 +102,18 @@ def bind_call(
 
 
 @dataclass(frozen=True, slots=True)
-class _Parameter:
+class Parameter:
+    """What a kernel takes, and what makes it of a value."""
+
     name: str
     takes: ParameterType
     convert: Converter
 
 
-_PREPARED: WeakKeyDictionary[Any, tuple[_Parameter, ...]] = WeakKeyDictionary()
+_PREPARED: WeakKeyDictionary[Any, tuple[Parameter, ...]] = WeakKeyDictionary()
 
 
-def _prepared(kernel: Any, runtime: ArrayRuntime) -> tuple[_Parameter, ...]:
+def _prepared(kernel: Any, runtime: ArrayRuntime) -> tuple[Parameter, ...]:
     found = _PREPARED.get(kernel)
     if found is None:
         kinds = runtime.parameter_types(kernel)
@@ -123,7 +126,7 @@ def _prepared(kernel: Any, runtime: ArrayRuntime) -> tuple[_Parameter, ...]:
         mixed_up = why_arrays_are_mixed_up(kinds)
         if mixed_up is not None:
             raise KernelArgumentError(f"{kernel.func.__name__}() cannot be called: {mixed_up}")
-        found = _PREPARED[kernel] = tuple(_Parameter(name, kind, converter(kind, runtime)) for name, kind in kinds)
+        found = _PREPARED[kernel] = tuple(Parameter(name, kind, converter(kind, runtime)) for name, kind in kinds)
     return found
 
 
@@ -189,7 +192,7 @@ def _lent(
     return lending.to_read(value)
 
 
-def _refusal(parameter: _Parameter, error: Mismatch) -> KernelArgumentError:
+def _refusal(parameter: Parameter, error: Mismatch) -> KernelArgumentError:
     where = f" at {error.inside.lstrip('.')}" if error.inside else ""
     return KernelArgumentError(
         f"parameter {parameter.name!r} takes {parameter.takes}, but {error.came} came{where}: {error.hint}",
@@ -198,7 +201,7 @@ def _refusal(parameter: _Parameter, error: Mismatch) -> KernelArgumentError:
 
 
 def _in_order(
-    name: str, parameters: Sequence[_Parameter], args: Sequence[Any], kwargs: Mapping[str, Any]
+    name: str, parameters: Sequence[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[list[Any], list[Key]]:
     """Positional and named values as one list, and the key each was passed under."""
     signature = ", ".join(f"{each.name}: {each.takes}" for each in parameters)

@@ -139,6 +139,8 @@ class EngineProcess:
             return Ready(failure=list(error_to_wire(self._typed(error))))
 
     def _open(self, message: Open) -> None:
+        if self._service is not None:
+            self._service.close()
         self._service = None
         ready = self._init(message.options)
         if message.last_words:
@@ -154,6 +156,8 @@ class EngineProcess:
                 chunk_cache=message.chunk_cache,
                 send_copies=self._send_copies,
                 room=self._channel.cargo.room,
+                link=self._channel,
+                mark_call=self._page.mark_call,
             )
         self._channel.send(ready)
 

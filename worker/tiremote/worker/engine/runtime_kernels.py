@@ -110,6 +110,10 @@ class KernelRuntime(ArrayRuntime):
             return self.python_function(inside)
         return inside.wrapper.func if self.is_bound(inside) else inside
 
+    def prints(self, kernel: Any) -> bool:
+        """Whether a ``Kernel`` object that was compiled prints, as far as the runtime knows."""
+        return bool(kernel.has_print)
+
     def ensure_compiled(self, kernel: Any, *args: Any) -> Any:
         """Builds the front end of a kernel for these arguments without a launch; gives the instance's key.
 

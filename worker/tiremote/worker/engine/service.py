@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,8 @@ from tiremote.protocol.messages import (
     FindChunks,
     GetAttribute,
     GetSyntaxTree,
+    Lend,
+    OpenLane,
     OpenTape,
     Put,
     Run,
@@ -32,11 +33,10 @@ from tiremote.protocol.messages import (
     Snapshot,
 )
 from tiremote.protocol.receipts import ArrayHolding, Receipt
-from tiremote.protocol.results import ArrayResult, CleanupResult, CompileAllResult, FetchResult, Limits, RunResult
+from tiremote.protocol.results import ArrayResult, CleanupResult, CompileAllResult, FetchResult, Limits
 from tiremote.protocol.tapes import ClosedTape, TapeResult
 from tiremote.protocol.values import Handle, Name, Ref, wire_array
 from tiremote.worker.engine.accounts import Accounts
-from tiremote.worker.engine.arguments import bind_call
 from tiremote.worker.engine.arrays import Arrays, Room
 from tiremote.worker.engine.attributes import Attributes
 from tiremote.worker.engine.chunk_cache import ChunkCache
@@ -44,26 +44,31 @@ from tiremote.worker.engine.comparing import Comparer
 from tiremote.worker.engine.fetching import check_size
 from tiremote.worker.engine.holdings import Holdings
 from tiremote.worker.engine.host_copies import HostCopies, SendCopies
+from tiremote.worker.engine.lanes import Lanes, Link
 from tiremote.worker.engine.loader import KernelLoader
 from tiremote.worker.engine.making import make_array
 from tiremote.worker.engine.moving import Moving
-from tiremote.worker.engine.references import References, attribute, shown
+from tiremote.worker.engine.references import References, shown
 from tiremote.worker.engine.results import Kept, to_plain
+from tiremote.worker.engine.runs import Runs
 from tiremote.worker.engine.runtime import TaichiRuntime
 from tiremote.worker.engine.syntax_trees import SyntaxTrees
 from tiremote.worker.engine.tapes import Tapes
-from tiremote.worker.engine.template_values import TemplateValues
 from tiremote.worker.engine.unit_reports import UnitReports
 from tiremote.worker.engine.whereabouts import Whereabouts
 from tiremote.worker.host_copy import Moved
 from tiremote.worker.ledger import Ledger
 from tiremote.worker.link import Changes, PutBack
 
+#: After these every name and handle stands for what it stood for before; a `Run` says itself whether that is so.
+_HARMLESS = Run | Put | Alloc | Fetch | FindChunks | OpenLane | Lend
+
 
 class Service:
     """One session's ops, on the thread that owns Taichi. `serve` may raise anything that user code raises.
 
-    ``may_stop`` is called where a long request may be stopped that runs no user code, and raises then.
+    ``may_stop`` is called where a long request may be stopped that runs no user code, and raises then. ``link`` and
+    ``mark_call`` are for lanes, of which there are none without a link.
     """
 
     def __init__(
@@ -78,6 +83,8 @@ class Service:
         send_copies: SendCopies = lambda *_: None,
         may_stop: Callable[[], None] = lambda: None,
         room: Room = lambda _: None,
+        link: Link | None = None,
+        mark_call: Callable[[bytes | None], None] = lambda _: None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._runtime = runtime
@@ -96,12 +103,15 @@ class Service:
         self._accounts = Accounts(runtime, self._loader, self._arrays, self._holdings, lambda: self._chunks.nbytes)
         self._tapes = Tapes(runtime, self._references, may_stop)
         self._reports = UnitReports(self._loader, self._whereabouts)
-        self._template_values = TemplateValues()
+        self._runs = Runs(runtime, self._loader, self._references, self._tapes, self._sent, clock)
+        self._lanes = Lanes(self._runs.sites, link, mark=mark_call, may_stop=may_stop)
         attributes = Attributes(runtime, self._references, self._sent)
         self._ops: dict[type[EngineRequest], Callable[[Any], Any]] = {
             Compile: self._compile,
             CompileAll: self._compile_all,
-            Run: self._run,
+            Run: self._runs.run,
+            OpenLane: self._lanes.open,
+            Lend: self._lanes.lend,
             Put: self._put,
             Alloc: self._alloc,
             Fetch: self._fetch,
@@ -132,11 +142,25 @@ class Service:
         self.moved: Moved | None = None
         self.plain: np.ndarray | None = None
         self._runtime.compile_clock.restart()
-        #: What is to be told beside the result.
-        self.warnings: list[str] = []
+        if not isinstance(request, _HARMLESS):
+            self._runs.sites.clear()
+        self._runs.begin()
         #: Seconds of the request so far.
         self.compile_seconds = 0.0
-        self.launch_seconds = 0.0
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is to be told beside the result."""
+        return self._runs.warnings
+
+    @property
+    def launch_seconds(self) -> float:
+        """Seconds of the request so far in which kernels ran."""
+        return self._runs.launch_seconds
+
+    def close(self) -> None:
+        """No client reaches it any more."""
+        self._lanes.close()
 
     def serve(self, request: EngineRequest) -> Any:
         """The op's result, ready to be packed."""
@@ -218,31 +242,6 @@ class Service:
         self._reports.loaded(sources, request.id, *receipts.values())
         return CompileAllResult(receipts=tuple(receipts.values()))
 
-    def _run(self, request: Run) -> RunResult:
-        target = self._references.resolve(request.target)
-        if request.method is not None:
-            target = attribute(target, request.method, shown(request.target, target))
-        name = request.method or shown(request.target, target)
-        call = bind_call(self._runtime, target, request.args, request.kwargs, name, self._references.resolve)
-        if call.templates:
-            self.warnings += self._template_values.note(call.kernel, call.kernel.func.__name__, call.templates)
-        with self._launching(), self._tapes.recording(request, name):
-            value = call.launch()
-            self._runtime.sync()
-        if isinstance(request.target, Name):
-            unit = self._loader.loaded(request.target.unit)
-            name = request.target.name if request.method is None else f"{request.target.name}.{request.method}"
-            unit.record_call(name, call.values, call.takes, self._runtime)
-        written = [[key, array] for key, array in call.written().items()]
-        return RunResult(value=self._sent(to_plain(value, self._runtime)), written=written)  # type: ignore[arg-type]
-
-    @contextlib.contextmanager
-    def _launching(self) -> Iterator[None]:
-        """Counts what is not compiling as the launch."""
-        started, compiled = self._clock(), self._runtime.compile_clock.compiled
-        yield
-        self.launch_seconds = self._clock() - started - (self._runtime.compile_clock.compiled - compiled)
-
     def _open_tape(self, request: OpenTape) -> TapeResult:
         return TapeResult(tape=self._keep(self._tapes.open(request), made=True).handle)
 
@@ -251,7 +250,7 @@ class Service:
         # Whatever comes of it, it is not there any more.
         self._holdings.drop(request.tape)
         self._dropped.append(request.tape.id)
-        with self._launching():
+        with self._runs.launching():
             result = tape.close(evaluate=request.evaluate)
             self._runtime.sync()
         return result
@@ -259,7 +258,7 @@ class Service:
     def _compare(self, request: Compare) -> Comparison:
         compared = self._comparer.compare(request)
         self.compile_seconds = compared.before.compile + compared.after.compile
-        self.launch_seconds = sum((*compared.before.launches, *compared.after.launches))
+        self._runs.launch_seconds = sum((*compared.before.launches, *compared.after.launches))
         return compared
 
     # ------------------------------------------------------------ arrays

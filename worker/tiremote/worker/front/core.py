@@ -52,6 +52,7 @@ from tiremote.worker.front.draining import Drain
 from tiremote.worker.front.effects import Effect
 from tiremote.worker.front.left_tapes import LeftTapes
 from tiremote.worker.front.output import Output, Stream
+from tiremote.worker.front.progress import Progress
 from tiremote.worker.front.recycling import Recycling
 from tiremote.worker.front.reports import description, session_line, session_status
 from tiremote.worker.front.request_list import request_list
@@ -67,16 +68,19 @@ from tiremote.worker.front.state.rows import Saved
 from tiremote.worker.front.texts import as_sent, history, source_bytes, texts_of
 from tiremote.worker.front.welcoming import WORKER_VERSION, Welcoming
 from tiremote.worker.link import Message
+from tiremote.worker.page import Calls
 
 _log = logging.getLogger(__name__)
+
+_NO_CALLS = Calls()
 
 
 class Front:
     """Sans-IO. Feed it through the ``on_...`` methods and `tick`, then carry out what `take` returns.
 
-    ``memory_of(pid)`` tells a process's resident bytes; ``begun_by``, ``undelivered`` and ``pass_over`` are the
-    `Scheduler`'s. ``user`` is the client's public key under CURVE, else "". ``saved`` is what an earlier worker left on
-    disk, where this one keeps its sessions there too; ``trouble()`` then tells why that does not work now.
+    ``memory_of(pid)`` tells a process's resident bytes; ``undelivered`` is the `Scheduler`'s. ``user`` is the client's
+    public key under CURVE, else "". ``saved`` is what an earlier worker left on disk, where this one keeps its sessions
+    there too; ``trouble()`` then tells why that does not work now.
     """
 
     def __init__(
@@ -85,9 +89,8 @@ class Front:
         *,
         now: float,
         memory_of: Callable[[int], int | None],
-        begun_by: Callable[[int], int],
+        progress: Progress,
         undelivered: Callable[[str], int],
-        pass_over: Callable[[int, int], None],
         saved: Saved | None = None,
         trouble: Callable[[], str | None] = lambda: None,
     ) -> None:
@@ -97,7 +100,8 @@ class Front:
         self._started = now
         self._answers = Answers(settings.kept_bytes)
         self._returning = Returning(self._answers)
-        self.scheduler = Scheduler(settings, self._answers, self._on_open, begun_by, undelivered, pass_over)
+        self._progress = progress
+        self.scheduler = Scheduler(settings, self._answers, self._on_open, progress, undelivered)
         self._sessions = SessionTable(settings, self.scheduler.release)
         self._welcoming = Welcoming(settings, self._sessions, self.scheduler.pool, self._answers)
         self._left_tapes = LeftTapes(settings, self._sessions, self.scheduler)
@@ -266,7 +270,7 @@ class Front:
         )
 
     def _session_status(self, session: Session, now: float) -> SessionStatus:
-        begun, copies = self.scheduler.begun(session), self.scheduler.copies.nbytes_of(session.id)
+        begun, copies = self._progress.begun(session), self.scheduler.copies.nbytes_of(session.id)
         status = session_status(session, begun, now, self._settings.attached, self._memory_of, copies)
         return replace(status, recycle=self._recycling.told(session))
 
@@ -274,13 +278,13 @@ class Front:
         return session_line(session, self._session_status(session, now), now)
 
     def _describe(self, _request: Describe, seat: Seat, now: float) -> Description:
-        return description(seat.session, self.scheduler.begun(seat.session), now)
+        return description(seat.session, self._progress.begun(seat.session), now)
 
     def _history(self, request: History, seat: Seat, _now: float) -> HistoryResult:
         return history(request, seat.session)
 
     def _list_requests(self, _request: Requests, seat: Seat, now: float) -> RequestsResult:
-        begun = self.scheduler.begun(seat.session)
+        begun = self._progress.begun(seat.session)
         return request_list(seat.session, begun, now, self._answers.wall_clock())
 
     def _interrupt(self, request: Interrupt, seat: Seat, now: float) -> InterruptResult:
@@ -290,7 +294,7 @@ class Front:
         if job is None:
             self.scheduler.stop_chore(seat.session)
             return InterruptResult()
-        error = Interrupted(f"{describe(job)} was interrupted")
+        error = Interrupted(f"{describe(self._progress.doing(job) or job)} was interrupted")
         if not self.scheduler.withdraw(job, error, now):
             self.scheduler.stop(job, error, now)
         return InterruptResult(stopped=job.request.id)
@@ -316,10 +320,10 @@ class Front:
         """Bytes that an engine printed for the job of that key, in order with its messages."""
         self.scheduler.on_output(number, stream, key, data, now)
 
-    def on_exit(self, number: int, returncode: int, begun: int, now: float) -> None:
-        """An engine's process has ended; ``begun`` is the key of the job that it began last."""
+    def on_exit(self, number: int, returncode: int, begun: int, now: float, calls: Calls = _NO_CALLS) -> None:
+        """An engine's process has ended; ``begun`` is the key of the job that it began last, ``calls`` of a lane."""
         if not self._recycling.on_exit(number, returncode, now):
-            self.scheduler.on_exit(number, returncode, begun, now)
+            self.scheduler.on_exit(number, returncode, begun, calls, now)
 
     def drain(self, now: float) -> None:
         """Takes no new work, lets what runs end for a while, then stops. A second call stops at once."""

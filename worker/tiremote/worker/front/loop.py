@@ -23,10 +23,12 @@ from tiremote.worker.front.core import Front
 from tiremote.worker.front.effects import Kill, Nudge, Send, Spawn, Stop, ToEngine
 from tiremote.worker.front.output import Stream
 from tiremote.worker.front.processes import EngineProcess, page_without_name
+from tiremote.worker.front.progress import Progress
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.front.state.rows import Save
 from tiremote.worker.front.state.store import Store
 from tiremote.worker.link import IDLE, Done, Move, PutBack, Work
+from tiremote.worker.page import Calls
 
 _log = logging.getLogger(__name__)
 
@@ -75,8 +77,8 @@ class Loop:
         self._running = True
         #: When engines' shared memory is looked at that may not be in use any more.
         self._trim_at: float | None = None
-        #: Engines that have been waited for: their number, exit code, and the request that they began last.
-        self._dead: SimpleQueue[tuple[int, int, int]] = SimpleQueue()
+        #: Engines that have been waited for: their number, exit code, and what they began last.
+        self._dead: SimpleQueue[tuple[int, int, int, Calls]] = SimpleQueue()
         self._wake, self._woken = socket.socketpair()
         #: Large answers that ZeroMQ has not sent on yet, for each session.
         self._unsent: dict[str, list[tuple[zmq.MessageTracker, int]]] = {}
@@ -84,9 +86,8 @@ class Loop:
             settings,
             now=clock(),
             memory_of=_memory_of,
-            begun_by=self._begun_by,
+            progress=Progress(self._begun_by, self._calls_of, self._pass_over),
             undelivered=self._undelivered,
-            pass_over=self._pass_over,
             saved=None if store is None else store.saved,
             trouble=(lambda: None) if store is None else store.trouble,
         )
@@ -114,6 +115,10 @@ class Loop:
     def _begun_by(self, number: int) -> int:
         engine = self._engines.get(number)
         return 0 if engine is None else engine.begun
+
+    def _calls_of(self, number: int) -> Calls:
+        engine = self._engines.get(number)
+        return Calls() if engine is None else engine.calls
 
     def _pass_over(self, number: int, key: int) -> None:
         if number in self._engines:
@@ -222,8 +227,8 @@ class Loop:
                 _log.info("%s: draining", signal.Signals(number).name)
                 self._front.drain(self._clock())
         while not self._dead.empty():
-            number, returncode, begun = self._dead.get()
-            self._front.on_exit(number, returncode, begun, self._clock())
+            number, returncode, begun, calls = self._dead.get()
+            self._front.on_exit(number, returncode, begun, self._clock(), calls)
             if self._store is not None:
                 self._store.engine_died(number)
 
@@ -281,11 +286,11 @@ class Loop:
             self._poller.unregister(fd)
             del self._owners[fd]
         del self._engines[engine.number]
-        begun = engine.begun
+        begun, calls = engine.begun, engine.calls
         engine.close()
 
         def reap() -> None:
-            self._dead.put((engine.number, engine.wait(), begun))
+            self._dead.put((engine.number, engine.wait(), begun, calls))
             # A full socket wakes the loop as well.
             with contextlib.suppress(OSError):
                 self._wake.send(b"\0")

@@ -15,7 +15,7 @@ from typing import IO
 
 from tiremote.worker.front.output import Demultiplexer, Stream
 from tiremote.worker.link import make_link
-from tiremote.worker.page import Page
+from tiremote.worker.page import Calls, Page
 
 _READ_BYTES = 1 << 16
 _READS = 8
@@ -130,6 +130,11 @@ class EngineProcess:
     def begun(self) -> int:
         """The key of the request that it began last."""
         return self._page.begun
+
+    @property
+    def calls(self) -> Calls:
+        """What it does over a lane."""
+        return self._page.calls
 
     def close(self) -> None:
         """Lets go of everything but the process itself."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from tiremote.protocol.messages import Lend, OpenLane
 from tiremote.protocol.results import RequestLine, RequestsResult
 from tiremote.worker.front.sessions import Job, Seat, Session, describe
 
 #: Lines that are told: a message has to stay readable.
 _MOST = 1000
+
+#: What nobody but the client that asked has any use for.
+_OF_LANES = (OpenLane.op, Lend.op)
 
 
 def request_list(session: Session, begun: Job | None, now: float, wall_now: float) -> RequestsResult:
@@ -23,10 +27,11 @@ def _lines(session: Session, begun: Job | None, now: float, wall_now: float) -> 
     for unanswered in (*(mourned.job for mourned in session.mourning), *session.explaining):
         yield _line(unanswered, "running", now)
     for job in (*(session.engine.inflight if session.engine else ()), *session.queue):
-        if not job.withdrawn:
+        if not job.withdrawn and job.request.op not in _OF_LANES:
             yield _line(job, "running" if job is begun else "queued", now)
     answered = [(seat, *each) for seat in session.seats.values() for each in seat.record.uncollected()]
-    for seat, request, answer in sorted(answered, key=lambda each: -each[2].answered_at):
+    wanted = [each for each in answered if each[2].op not in _OF_LANES]
+    for seat, request, answer in sorted(wanted, key=lambda each: -each[2].answered_at):
         yield RequestLine(
             request=request,
             op=answer.op,

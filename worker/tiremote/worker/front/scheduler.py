@@ -19,8 +19,10 @@ from tiremote.worker.front.copies import CopyStore
 from tiremote.worker.front.deadlines import exceeded, next_due
 from tiremote.worker.front.effects import Nudge
 from tiremote.worker.front.explaining import Explaining
+from tiremote.worker.front.lent import died, remember
 from tiremote.worker.front.output import Stream
 from tiremote.worker.front.pool import EnginePool
+from tiremote.worker.front.progress import Progress
 from tiremote.worker.front.recovery import Recovery, ending, signal_name
 from tiremote.worker.front.sessions import (
     Chore,
@@ -36,6 +38,7 @@ from tiremote.worker.front.sessions import (
 from tiremote.worker.front.settings import Settings
 from tiremote.worker.front.snapshots import Snapshots
 from tiremote.worker.link import Compiling, Copied, Done, Message, Ready, Warned, Work
+from tiremote.worker.page import Calls
 
 _log = logging.getLogger(__name__)
 
@@ -43,10 +46,8 @@ _log = logging.getLogger(__name__)
 class Scheduler:
     """Sans-IO: fed with what engines say and do and with the time, it leaves effects in ``answers``.
 
-    ``on_open(session, error)`` is called when a session's engine serves it, or never will. ``begun_by(number)`` is
-    the key of the job that an engine began last, ``undelivered(session)`` the bytes that clients have not taken.
-    ``pass_over(number, key)`` has an engine pass over a job that it has not begun; the engine says what it begins
-    before it looks there, so that whoever asks ``begun_by`` afterwards knows.
+    ``on_open(session, error)`` is called when a session's engine serves it, or never will. ``undelivered(session)`` is
+    the bytes that its clients have not taken.
     """
 
     def __init__(
@@ -54,16 +55,14 @@ class Scheduler:
         settings: Settings,
         answers: Answers,
         on_open: Callable[[Session, TiremoteError | None], None],
-        begun_by: Callable[[int], int],
+        progress: Progress,
         undelivered: Callable[[str], int],
-        pass_over: Callable[[int, int], None],
     ) -> None:
         self._settings = settings
         self._answers = answers
         self._on_open = on_open
-        self._begun_by = begun_by
+        self._progress = progress
         self._undelivered = undelivered
-        self._pass_over = pass_over
         self._keys = count(1)
         self.pool = EnginePool(settings, answers.effects)
         self.copies = CopyStore(settings.copies_bytes)
@@ -121,10 +120,10 @@ class Scheduler:
             session.queued_bytes -= job.nbytes
         else:
             engine = session.engine
-            if engine is None or job not in engine.inflight or self._begun_by(engine.number) >= job.key:
+            if engine is None or job not in engine.inflight or self._progress.begun_by(engine.number) >= job.key:
                 return False
-            self._pass_over(engine.number, job.key)
-            if self._begun_by(engine.number) >= job.key:
+            self._progress.pass_over(engine.number, job.key)
+            if self._progress.begun_by(engine.number) >= job.key:
                 # It began meanwhile: it runs, or is answered as interrupted, and only the engine knows which.
                 return False
             job.withdrawn = True
@@ -140,14 +139,6 @@ class Scheduler:
             self.pool.kill(engine)
         elif engine is not None and isinstance(chore, Snapping):
             self._answers.effects.append(Nudge(engine.number, key))
-
-    def begun(self, session: Session) -> Job | None:
-        """The job that the session's engine has really begun and not answered."""
-        job = session.running()
-        # Keys grow, and an engine takes its jobs in order.
-        if job is None or session.engine is None or self._begun_by(session.engine.number) < job.key:
-            return None
-        return job
 
     def pump(self, session: Session, now: float) -> None:
         """Sends an engine of what waits for it as much as it may have."""
@@ -276,6 +267,7 @@ class Scheduler:
         if done.changes is not None:
             apply(session, done.changes, job, self._settings.history, self.copies)
         session.usage.note(job.request, session.newest, now)
+        remember(job)
         if isinstance(job.request, Run | Compare):
             engine.launched = f"request {job.request.id} ({describe(job)})"
         timing = Timing(
@@ -312,10 +304,11 @@ class Scheduler:
 
     # ------------------------------------------------------------ death
 
-    def on_exit(self, number: int, returncode: int, begun: int, now: float) -> None:
+    def on_exit(self, number: int, returncode: int, begun: int, calls: Calls, now: float) -> None:
         """An engine's process is gone. Everything that it had said was fed to `on_message` before.
 
-        ``begun`` is the key of the job that it began last: one that it never began runs on the next engine.
+        ``begun`` is the key of the job that it began last: one that it never began runs on the next engine. ``calls``
+        are those over a lane.
         """
         engine = self.pool.engines.pop(number, None)
         if engine is None:
@@ -330,6 +323,7 @@ class Scheduler:
             self.pool.fill()
             return
         session.engine, session.unsaved = None, True
+        died(engine, begun, calls, self._answers, self.copies)
         running = engine.inflight[0] if engine.inflight else None
         self.crashes += running is None or running.stop is None
         how = engine.fate or ending(returncode)
@@ -369,7 +363,7 @@ class Scheduler:
                 if now >= job.stop.kill_at:
                     job.stop.kill_at = float("inf")
                     # Where the engine has begun the next one, the answer to this one is on its way.
-                    if self._begun_by(engine.number) <= job.key:
+                    if self._progress.begun_by(engine.number) <= job.key:
                         self.pool.kill(engine)
             elif (error := exceeded(job, describe(job), now)) is not None:
                 self.stop(job, error, now)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tiremote.protocol.errors import EngineCrashed, TiremoteError
-from tiremote.protocol.messages import EngineRequest, Hello, RequestId
+from tiremote.protocol.messages import EngineRequest, Hello, Lend, RequestId, Run
 from tiremote.protocol.receipts import ArrayHolding, UnitHolding
 from tiremote.protocol.results import EngineInfo
 from tiremote.protocol.values import Ref
@@ -41,6 +41,8 @@ class Seat:
     jobs: dict[RequestId, Job] = field(default_factory=dict)
     #: Its requests to collect: whose request each is after, under which id.
     collects: OrderedDict[RequestId, tuple[Seat, RequestId]] = field(default_factory=OrderedDict)
+    #: By the numbers that it gave them, its runs that it may make again over a lane.
+    sites: dict[int, Run] = field(default_factory=dict)
     last_seen: float = 0.0
 
     def job(self, request: RequestId) -> Job | None:
@@ -320,6 +322,8 @@ class Session:
 
 def describe(job: Job) -> str:
     """What a job does, for people: ``run add_base``."""
+    if isinstance(job.request, Lend):
+        return "calls over a lane"
     subject = getattr(job.request, "target", None) or getattr(job.request, "unit", None)
     subject = getattr(subject, "id", subject) or ", ".join(each.unit for each in getattr(job.request, "units", ())[:8])
     return f"{job.request.op} {subject}" if subject else job.request.op

@@ -14,6 +14,7 @@ from tiremote.protocol.messages import (
     EngineRequest,
     Fetch,
     FindChunks,
+    Lend,
     OpenTape,
     Put,
     RequestId,
@@ -35,7 +36,7 @@ from tiremote.worker.link import Copied, Done, Snap
 _ANY_SIZE = Limits(header_bytes=1 << 31)
 
 #: What may change more of a session than it says.
-_CHANGING = Run | Put | LoadRequest | OpenTape | CloseTape | ClearGradients
+_CHANGING = Run | Lend | Put | LoadRequest | OpenTape | CloseTape | ClearGradients
 
 
 class Snapshots:
