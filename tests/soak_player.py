@@ -151,7 +151,8 @@ class Player:
     def play(self) -> None:
         """Does one thing, and brings the model to what came of it. Raises `Wrong`."""
         moves: list[tuple[int, Callable[[], None]]] = [
-            (8, self._step), (6, self._bump), (4, self._drive), (6, self._put), (4, self._put_part), (6, self._fetch),
+            (8, self._step), (4, self._steps), (6, self._bump), (4, self._drive), (6, self._put), (4, self._put_part),
+            (6, self._fetch),
             (2, self._snapshot), (3, self._make), (1, self._drop), (4, self._reload), (2, self._reload_broken),
             (1, self._redeclare), (1, self._roll_back), (1, self._die), (1, self._interrupt), (1, self._deadline),
             (1, self._fail), (2, self._check_all), (1, self._describe),
@@ -192,6 +193,15 @@ class Player:
         self._gpu["sim"].step(self._arrays[name], k)
         self._after_step(name, k)
         self._ran()
+
+    def _steps(self) -> None:
+        """So many in a row that they go straight to the engine."""
+        name, step = self._some_array(), self._gpu["sim"].step
+        for _ in range(self._random.randrange(10, 200)):
+            k = self._random.randrange(100)
+            step(self._arrays[name], k)
+            self._after_step(name, k)
+            self._ran()
 
     def _after_step(self, name: str, k: int) -> None:
         known = self._known[name]
