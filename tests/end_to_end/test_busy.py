@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from real_worker import RawSession, RealWorker
+from tiremote.client import connect
 from tiremote.protocol.messages import Compile, Describe, Interrupt, Request
 
 #: How much slower the front may answer beside a busy engine: it shares two cores with it, and no lock.
@@ -85,3 +86,12 @@ def test_a_busy_session_does_not_hold_up_another(session: RawSession, worker: Re
             assert [other.run("f", n) for n in range(20)] == list(range(1, 21))
     session.ask(Interrupt)
     session.answer(request)
+
+
+def test_a_worker_that_keeps_no_engine_warm_is_ready_all_the_same(arch: str) -> None:
+    """It says where it is and what it runs on, and its sessions begin."""
+    with RealWorker("--spares", "0", arch=arch) as worker:
+        assert f" arch={arch} " in worker.ready_line
+        for _ in range(2):
+            with connect(worker.address, arch=arch) as gpu:
+                assert gpu.status().spares == 0

@@ -482,8 +482,8 @@ def test_a_failed_compile_changes_nothing(bench: FrontBench) -> None:
 
 @pytest.mark.parametrize("spares", [0, 1, 3])
 def test_as_many_spares_as_wanted_are_kept(spares: int) -> None:
-    """A session takes a spare, and the number is made up again."""
+    """A session takes a spare, and the number is made up again; the first tells what they run on, also of none."""
     bench = FrontBench(Settings(spares=spares))
-    assert len(bench.spawned) == spares
+    assert len(bench.spawned) == max(spares, 1)
     bench.hello()
     assert len(bench.spawned) == max(spares + 1, 1)

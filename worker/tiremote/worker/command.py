@@ -51,7 +51,13 @@ _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 10_000, 30_000
     type=click.IntRange(min=1 << 20),
     help="Bytes that may wait in one session: requests for its engine, answers for its clients.",
 )
-@click.option("--spares", default=1, show_default=True, type=click.IntRange(0, 16), help="Engines kept warm.")
+@click.option(
+    "--spares",
+    default=1,
+    show_default=True,
+    type=click.IntRange(0, 16),
+    help="Engines kept warm; with 0 one is until the first session.",
+)
 @click.option("--grace", default=0.5, show_default=True, help="Seconds that interrupted code has to stop by itself.")
 @click.option("--drain", default=30.0, show_default=True, help="Seconds that running work has after SIGTERM.")
 @click.option(

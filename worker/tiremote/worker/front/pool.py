@@ -44,7 +44,8 @@ class EnginePool:
         idle = len(self._free(self._settings.runtime))
         if self._leaving or self._failed_starts >= self._settings.failed_starts:
             return
-        for _ in range(self._settings.spares - idle):
+        # The first has to tell what they run on, also where none is to wait for a session.
+        for _ in range(max(self._settings.spares, self.info is None) - idle):
             self._spawn(self._settings.runtime, self._settings.options)
 
     def _let_go(self) -> None:
