@@ -124,7 +124,9 @@ def test_an_error_in_a_kernel_has_a_caret_in_the_typed_text(terminal: Terminal, 
     terminal.type("@ti.kernel", "def k():", "a = wrong + 1", "")
     terminal.wait_for("  line 3, in k\n    a = wrong + 1\n        ^^^^^\n")
     terminal.type("1 +* 2")
-    terminal.wait_for("SyntaxError: invalid syntax\n  line 1\n    1 +* 2\n       ^\n")
+    terminal.wait_for("SyntaxError: invalid syntax (line 1)")
+    assert "\x1b[4m" in terminal._tmux("capture-pane", "-e", "-p", "-t", "main"), "the place is not underlined"
+    terminal.press("C-c")
     terminal.type(":kernals")
     terminal.wait_for("did you mean :kernels?")
 
@@ -254,3 +256,121 @@ def test_whoever_joins_a_session_is_told_what_was_left_behind(terminal: Terminal
     terminal.type(":requests")
     listed = terminal.wait_for("compile u").split(":requests")[-1]
     assert "long-1" not in listed
+
+
+def test_the_toolbar_and_completion_are_live_while_the_gpu_is_busy(terminal: Terminal, worker: RealWorker) -> None:
+    """While an endless kernel runs, the line at the bottom counts, and a kernel is completed with its signature."""
+    terminal.start(worker.address, width=150)
+    terminal.wait_for("\n>>>")
+    terminal.paste(ENDLESS)
+    terminal.wait_for("spin version 1")
+    terminal.type("x = ti.ndarray(ti.f32, shape=1)", "f = spin.submit(x)")
+    terminal.wait_for("run spin.spin for 1.")
+    terminal.wait_for("run spin.spin for 2.")
+    terminal._tmux("send-keys", "-t", "main", "-l", "spi")
+    terminal.press("Tab")
+    terminal.wait_for(">>> spin")
+    terminal._tmux("send-keys", "-t", "main", "-l", "(")
+    terminal.wait_for("spin(x: ndarray")
+    terminal.press("C-c")
+    terminal.type("gpu.interrupt()")
+    terminal.wait_for("| idle |")
+
+
+def test_the_line_below_a_running_cell_tells_what_runs(terminal: Terminal, worker: RealWorker) -> None:
+    """It counts while the call is waited for, and Ctrl-C clears it away with the kernel."""
+    terminal.start(worker.address)
+    terminal.wait_for("\n>>>")
+    terminal.paste(ENDLESS)
+    terminal.wait_for("spin version 1")
+    terminal.type("x = ti.ndarray(ti.f32, shape=1)", "spin(x)")
+    terminal.wait_for("run spin.spin for 1.")
+    terminal.press("C-c")
+    terminal.wait_for("Interrupted: ")
+    terminal.wait_for("| idle |")
+    assert "run spin.spin for" not in terminal.screen()
+
+
+def test_a_large_put_shows_its_progress(terminal: Terminal, worker: RealWorker) -> None:
+    """Bar, share, rate and time left, until it is there."""
+    terminal.start(worker.address)
+    terminal.wait_for("\n>>>")
+    # Another put behind the first, until the line was seen: how fast this machine is does not matter.
+    terminal.type("a = np.random.default_rng(1).random(1 << 25, dtype=np.float32)", "x = ti.ndarray(ti.f32, a.shape)")
+    terminal.type("for i in range(100): x.from_numpy(a + i)", "")
+    screen = terminal.wait_for("of 128.0 MiB, ")
+    assert "/s, " in screen
+    terminal.press("C-c")
+    terminal.wait_for("Interrupted")
+    terminal.type("6 * 7")
+    terminal.wait_for("\n42\n")
+
+
+def test_a_crash_is_told_and_work_goes_on(terminal: Terminal, worker: RealWorker) -> None:
+    """A far index ends the engine; kernels are there again, and :explain names the line."""
+    terminal.start(worker.address)
+    terminal.wait_for("\n>>>")
+    terminal.paste("@ti.kernel\ndef far(x: ti.types.ndarray(), i: ti.i32):\n    x[i] = 1.0\n")
+    terminal.wait_for("far version 1")
+    terminal.type("x = ti.ndarray(ti.f32, 10)", "x.fill(2)", "far(x, 500_000_000)")
+    terminal.wait_for("EngineCrashed")
+    terminal.type(":explain")
+    terminal.wait_for("out of bounds")
+    terminal.type("x = ti.ndarray(ti.f32, 10)", "far(x, 3)", "x[3] + 41")
+    terminal.wait_for("42.0")
+
+
+def test_ctrl_r_finds_a_line_of_an_earlier_start(terminal: Terminal, worker: RealWorker) -> None:
+    """By a part of it; Enter takes it, and Enter runs it."""
+    terminal.start(worker.address)
+    terminal.wait_for("\n>>>")
+    terminal.type("answer = 6 * 7", "'other'")
+    terminal.wait_for("\n'other'")
+    terminal.press("C-d")
+    terminal.wait_for("status=0")
+    terminal.close()
+    terminal.start(worker.address)
+    terminal.wait_for("\n>>>")
+    terminal.press("C-r")
+    terminal._tmux("send-keys", "-t", "main", "-l", "ANSWER")
+    terminal.wait_for("answer = 6 * 7")
+    terminal.press("Enter")
+    terminal.press("Enter")
+    terminal.type("answer")
+    terminal.wait_for("\n42\n")
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50)])
+def test_the_window_may_be_narrow_or_wide(terminal: Terminal, worker: RealWorker, width: int, height: int) -> None:
+    """The toolbar is one line of what fits, and what is printed is not cut."""
+    terminal.start(worker.address, width=width, height=height)
+    terminal.wait_for("\n>>>")
+    screen = terminal.wait_for("| idle")
+    toolbar = next(line for line in screen.split("\n") if "| idle" in line)
+    assert worker.address in toolbar
+    assert len(toolbar) <= width
+    assert ("arrays" in toolbar) is (width == 200)
+    terminal.type(":help")
+    terminal.wait_for("Ctrl-C clears the line")
+
+
+def test_a_dumb_terminal_has_no_toolbar_and_works(terminal: Terminal, worker: RealWorker) -> None:
+    """Nothing that moves is drawn where TERM says that it cannot be."""
+    terminal.start(worker.address, TERM="dumb")
+    terminal.wait_for(">>>")
+    terminal.type("6 * 7")
+    terminal.wait_for("42")
+    assert "| idle" not in terminal.screen()
+
+
+def test_a_connection_is_opened_by_its_name(terminal: Terminal, worker: RealWorker, tmp_path: Path) -> None:
+    """What the settings file says of it is as if it were typed, and vi keys are vi's."""
+    (tmp_path / "tiremote").mkdir()
+    (tmp_path / "tiremote" / "config.toml").write_text(
+        f'keys = "vi"\n[connections.gpu-box]\nurl = "{worker.address}"\nsession = "by-name"\n'
+    )
+    terminal.start("gpu-box", XDG_CONFIG_HOME=str(tmp_path))
+    terminal.wait_for("session by-name")
+    terminal.wait_for("\n>>>")
+    terminal.press("C-d")
+    terminal.wait_for(f"Detached. Return with: tiremote {worker.address} --session by-name")

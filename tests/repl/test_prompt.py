@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from recording_session import RecordingSession
-from tiremote.repl.prompt import make_prompt, next_indent, read_and_run
+from tiremote.protocol.errors import Interrupted
+from tiremote.protocol.results import Running, SessionStatus
+from tiremote.repl.editing import Aids, make_prompt, next_indent
+from tiremote.repl.monitor import Monitor
+from tiremote.repl.prompt import Surroundings, offer_restart, read_and_run
 from tiremote.repl.shell import Shell
 
 
@@ -22,11 +30,18 @@ class Typist:
         self.said: list[str] = []
         say = self.said.append
         self.shell = Shell(self.gpu, write=say, complain=say, note=say)  # type: ignore[arg-type]
-        self._keys = keys
+        self.keys = keys
+        self.aids = Aids()
+        self.surroundings: Surroundings | None = None
 
     def type(self, keys: str) -> list[str]:
-        self._keys.send_text(keys + "\x04")
-        read_and_run(self.shell, make_prompt(InMemoryHistory(), input=self._keys, output=DummyOutput()))
+        # Ctrl-C drops what is left in the line, where Ctrl-D would delete.
+        # From a thread: what is long waits in the pipe until it is read.
+        typing = threading.Thread(target=self.keys.send_text, args=(keys + "\x03\x04",))
+        typing.start()
+        prompt = make_prompt(InMemoryHistory(), input=self.keys, output=DummyOutput(), aids=self.aids)
+        read_and_run(self.shell, prompt, self.surroundings)
+        typing.join()
         return self.said
 
 
@@ -100,6 +115,90 @@ def test_ctrl_c_in_a_kernel_returns_to_the_prompt(typist: Typist) -> None:
     typist.gpu.call_failures["k"] = KeyboardInterrupt()
     said = typist.type("@ti.kernel\rdef k(): pass\r\rk()\r3\r")
     assert said[-2:] == ["Interrupted", "3"]
+
+
+def test_a_syntax_error_is_kept_in_the_line_and_not_sent(typist: Typist) -> None:
+    """Corrected where it stands, it runs."""
+    assert typist.type("1 +* 2\r") == []
+    # The place of the mistake is where the cursor goes.
+    assert typist.type("40 +* 2\r\x1b[3~\r") == ["42"]
+
+
+def test_an_unclosed_bracket_goes_on_and_an_unclosed_string_is_marked(typist: Typist) -> None:
+    """The bracket may be closed on a later line, the string not."""
+    assert typist.type("(1,\r2)\r'open\r\x05'\r") == ["(1, 2)", "'open'"]
+
+
+def test_a_binary_paste_is_not_taken(typist: Typist) -> None:
+    """What was typed before stays as it is."""
+    assert typist.type("4\x1b[200~\x00\x01\x02\x1b[201~2\r") == ["42"]
+
+
+def test_a_paste_of_five_megabytes_stands_as_one_line_and_runs_whole(typist: Typist) -> None:
+    """The line stays quick to edit, and what runs is all of it."""
+    text = "\n".join(f"a{n} = {n}  # {'x' * 2500}" for n in range(2_000))
+    assert len(text) > 5_000_000
+    typist.surroundings = Surroundings(typist.shell, Monitor(lambda: typist.gpu))  # type: ignore[arg-type, return-value]
+    typist.aids = Aids(pastes=typist.surroundings.pastes)
+    typist.type(f"\x1b[200~{text}\x1b[201~\r")
+    assert typist.shell.evaluator.names.values["a1999"] == 1_999
+
+
+def test_the_rest_of_an_earlier_line_is_suggested(typist: Typist) -> None:
+    """The right arrow takes what history has."""
+    # The suggestion comes when history is loaded, which waits for the event loop.
+    prompt = make_prompt(InMemoryHistory(["6 * 7"]), input=typist.keys, output=DummyOutput())
+    assert isinstance(prompt.auto_suggest, AutoSuggestFromHistory)
+
+
+def test_tab_indents_where_nothing_is_typed(typist: Typist) -> None:
+    """Behind something it completes, which takes its time."""
+    typist.type("if True:\r\x7f\tanswer = 1\r\r")
+    assert typist.shell.evaluator.names.values["answer"] == 1
+
+
+def test_vi_keys_are_there_when_they_are_set(typist: Typist) -> None:
+    """Escape leaves the insert mode, and b goes back a word."""
+    typist.aids = Aids(vi=True)
+    assert typist.type("40 + 1\x1bx" + "a2\r") == ["42"]
+
+
+@pytest.mark.parametrize("keys", ["\x18\x05", "\x1bOS"])
+def test_the_line_is_opened_in_the_editor(
+    typist: Typist, keys: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-X Ctrl-E and F4 hand it to $EDITOR, and take what that saved."""
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\necho '40 + 2' > \"$1\"\n")
+    editor.chmod(0o700)
+    monkeypatch.setenv("EDITOR", str(editor))
+    monkeypatch.delenv("VISUAL", raising=False)
+    prompt = make_prompt(InMemoryHistory(), input=typist.keys, output=DummyOutput())
+    opened: list[str] = []
+    prompt.default_buffer.open_in_editor = lambda *_, **__: opened.append(prompt.default_buffer.text)  # type: ignore[assignment, method-assign]
+    typist.keys.send_text("x" + keys + "\x03\x04")
+    read_and_run(typist.shell, prompt)
+    assert opened == ["x"]
+
+
+def test_ctrl_c_twice_offers_to_restart_the_engine(typist: Typist) -> None:
+    """Where something runs still: it is stopped again on yes, and left on no."""
+    running = Running(request="r1", op="run", target="run k", seconds=1.0)
+    session = SessionStatus(session="s1", state="busy", generation=1, clients=1, queued=0, running=running)
+    status = typist.gpu.status()
+    typist.gpu.status = lambda: replace(status, session=session)  # type: ignore[method-assign]
+    stopped: list[str] = []
+    typist.gpu.interrupt = stopped.append  # type: ignore[attr-defined]
+
+    def collect(request: str) -> None:
+        raise Interrupted(f"{request} was interrupted")
+
+    typist.gpu.collect = collect  # type: ignore[attr-defined]
+    offer_restart(typist.shell, lambda _: "n")
+    assert stopped == []
+    offer_restart(typist.shell, lambda _: "y")
+    assert stopped == ["r1"]
+    assert "r1 was interrupted" in typist.said[-1]
 
 
 @pytest.mark.parametrize(

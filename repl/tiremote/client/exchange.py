@@ -79,6 +79,8 @@ class Exchange:
         #: The last engine of the session that was heard of: a request that is sent is not run on an older state.
         self._generation: int | None = None
         self.clock = link.clock
+        #: Told (bytes done, bytes in all) of transfers for which the caller has nobody who is told.
+        self.on_progress: Callable[[int, int], None] | None = None
         self.thrift = Thrift(compress, reuse, local=link.address.startswith("ipc://"), clock=link.clock)
         self._link = link
         self._on_output = on_output

@@ -123,6 +123,15 @@ class Session(Loading):
         """Where the time of the most recently answered request went, in seconds; None before the first."""
         return self._exchange.last_timing
 
+    @property
+    def on_progress(self) -> Progress | None:
+        """Told (bytes done, bytes in all) of transfers that were given no ``progress`` of their own."""
+        return self._exchange.on_progress
+
+    @on_progress.setter
+    def on_progress(self, progress: Progress | None) -> None:
+        self._exchange.on_progress = progress
+
     # Code
 
     def __getitem__(self, kernel_id: str | None) -> RemoteUnit:

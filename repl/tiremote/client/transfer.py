@@ -231,7 +231,7 @@ Step = tuple[Any, type[Any], Callable[[Any], int], int]
 def _put(exchange: Exchange, puts: Iterable[Put], total: int, progress: Progress | None) -> None:
     """Does puts of plain arrays, of ``total`` bytes together, with as few bytes as the link asks for."""
     if exchange.thrift.reuse.is_wanted(total):
-        send_in_chunks(exchange, puts, total, progress)
+        send_in_chunks(exchange, puts, total, progress or exchange.on_progress)
         return
 
     def steps() -> Iterator[Step]:
@@ -246,6 +246,7 @@ def _put(exchange: Exchange, puts: Iterable[Put], total: int, progress: Progress
 
 def _in_flight(exchange: Exchange, steps: Iterable[Step], total: int, progress: Progress | None) -> None:
     waiting: deque[tuple[RequestFuture[Any], Callable[[Any], int]]] = deque()
+    progress = progress or exchange.on_progress
     done = 0
 
     def finish() -> None:

@@ -64,7 +64,9 @@ class Cell:
         made = []
         for position, node in enumerate(tree.body):
             start, end = spans[position]
-            shares = any(i != position and s <= end and e >= start for i, (s, e) in enumerate(spans))
+            shares = (position > 0 and spans[position - 1][1] >= start) or (
+                position + 1 < len(spans) and spans[position + 1][0] <= end
+            )
             whole = "\n".join(lines[start - 1 : end])
             piece = (ast.get_source_segment(text, node) or whole) if shares else whole
             ast.increment_lineno(node, self.first_line - 1)

@@ -13,6 +13,7 @@ import platformdirs
 
 if TYPE_CHECKING:
     from tiremote.client import Session
+    from tiremote.repl.settings import Settings
 
 #: Where a worker listens that was told nothing else.
 DEFAULT_ADDRESS = "tcp://127.0.0.1:5555"
@@ -111,6 +112,8 @@ def open_prompt(url: str | None, **options: Any) -> None:
     """The prompt, or a script from standard input."""
     # Programs that are pasted or piped may parse it, and these options are not theirs.
     sys.argv = sys.argv[:1]
+    settings = _settings()
+    url, options = _named(url, options, settings)
     if not sys.stdin.isatty():
         # Read first: a worker need not start for a text that never comes.
         text = sys.stdin.buffer.read().decode("utf-8", "replace")
@@ -125,7 +128,7 @@ def open_prompt(url: str | None, **options: Any) -> None:
     gpu = _connect(url, **options)
     from tiremote.repl.prompt import run_prompt
 
-    run_prompt(gpu, url=url, session=options["session"])
+    run_prompt(gpu, url=url, session=options["session"], settings=settings)
 
 
 @main.command()
@@ -260,6 +263,24 @@ def keygen(name: str, folder: Path) -> None:
     except KeygenError as error:
         _fail(str(error))
     click.echo(what_to_do(files))
+
+
+def _settings() -> Settings:
+    from tiremote.repl.settings import read_settings
+
+    try:
+        return read_settings()
+    except ValueError as error:
+        _fail(str(error), _USAGE)
+
+
+def _named(url: str | None, options: dict[str, Any], settings: Settings) -> tuple[str | None, dict[str, Any]]:
+    """What a connection of that name says; what the command line says goes before that."""
+    said = settings.connections.get(url) if url is not None else None
+    if said is None:
+        return url, options
+    given = {name: value for name, value in options.items() if value is not None}
+    return said["url"], {**options, **{name: value for name, value in said.items() if name != "url"}, **given}
 
 
 def _connect(url: str | None, **options: Any) -> Session:

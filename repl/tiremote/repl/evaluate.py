@@ -110,7 +110,7 @@ class Evaluator:
                 self._run_here(statement, file, shows=position == len(statements) - 1)
                 self._send_changed()
             else:
-                if any(map(pending.binds, bound_names(statement.source))):
+                if any(map(pending.binds, bound_names(statement.text))):
                     self._send(pending)
                 pending.add(statement, place)
         self._send(pending)
@@ -289,7 +289,7 @@ class Evaluator:
             if value is not None:
                 self.show_value(value)
             return
-        before = {name for name in bound_names(statement.source) if self.names.remote_unit(name) is not None}
+        before = {name for name in bound_names(statement.text) if self.names.remote_unit(name) is not None}
         self._local.execute(node, file, self._flags)
         self._record(statement)
         taken = frozenset(name for name in before if self.names.remote_unit(name) is None)
@@ -303,7 +303,7 @@ class Evaluator:
         elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             expressions = [each for each in ast.walk(node.value) if isinstance(each, ast.expr)]
             if any(self.names.taichi_path(each) is not None for each in expressions):
-                for name in bound_names(statement.source):
+                for name in bound_names(statement.text):
                     if not isinstance(self.names.values.get(name), RemoteArray):
                         self.names.record(name, statement)
 

@@ -2,69 +2,137 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import platformdirs
 from prompt_toolkit import PromptSession
-from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.enums import EditingMode
-from prompt_toolkit.filters import is_searching
-from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.application import get_app
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
-from prompt_toolkit.input import Input
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.keys import Keys
-from prompt_toolkit.lexers import PygmentsLexer
-from prompt_toolkit.output import ColorDepth, Output
-from prompt_toolkit.patch_stdout import patch_stdout
-from pygments.lexers.python import PythonLexer
+from prompt_toolkit.patch_stdout import StdoutProxy
 
 from tiremote.client import Session
-from tiremote.repl.cells import is_complete
+from tiremote.protocol.errors import TiremoteError
+from tiremote.repl.busy import BusyLine
 from tiremote.repl.collecting import left_behind
 from tiremote.repl.commands import Quit
+from tiremote.repl.completion import PromptCompleter
+from tiremote.repl.editing import Aids, make_prompt
+from tiremote.repl.monitor import Monitor
+from tiremote.repl.pastes import Pastes
 from tiremote.repl.render import Style, wrapped
+from tiremote.repl.settings import Settings
 from tiremote.repl.shell import Shell, emit, leave
+from tiremote.repl.signatures import called_at, tip
 from tiremote.repl.status_text import engine_text
+from tiremote.repl.toolbar import Place, toolbar_text
 
-_INDENT = "    "
+#: What is asked when Ctrl-C came twice and something runs still.
+RESTART = "It runs still. Restart the engine? Kernels are loaded again, arrays are as they were last copied. [y/N] "
 
 
-def run_prompt(gpu: Session, *, url: str | None, session: str | None) -> None:
+def run_prompt(gpu: Session, *, url: str | None, session: str | None, settings: Settings | None = None) -> None:
     """Until Ctrl-D or ``:quit``; then the session is left."""
-    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    dumb = os.environ.get("TERM") in ("dumb", "unknown")
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and not dumb
     shell = Shell(gpu, write=_say, complain=_say, note=_say, style=Style(colour=colour))
     where = "a local worker" if url is None else gpu.address
     again = ", rejoined" if gpu.info.rejoined else ""
     _say(f"{where}: {engine_text(gpu.info.engine)}; session {gpu.name}{again}")
     if gpu.info.rejoined and (left := left_behind(gpu.requests())):
         _say(left)
-    _say("Type Taichi and Python. :help tells more, Ctrl-D leaves.")
+    _say("Type Taichi and Python. Tab completes, :help tells more, Ctrl-D leaves.")
+    monitor = Monitor(lambda: shell.gpu)
+    surroundings = Surroundings(shell, monitor, local=url is None)
+    line = None if dumb else BusyLine(surroundings.toolbar, _width, sys.stdout)
     status = 0
+    monitor.start()
     try:
-        read_and_run(shell, make_prompt(history(), colour=colour))
+        prompt = make_prompt(history(), colour=colour, aids=surroundings.aids(settings or Settings(), dumb=dumb))
+        read_and_run(shell, prompt, surroundings, line)
     except SystemExit as stop:
         status = stop.code if isinstance(stop.code, int) else 0
     finally:
+        monitor.end()
         _say(leave(shell.gpu, url=url, session=session))
     if status:
         raise SystemExit(status)
 
 
 def _say(text: str) -> None:
-    emit(wrapped(text, shutil.get_terminal_size().columns))
+    emit(wrapped(text, _width()))
 
 
-def read_and_run(shell: Shell, prompt: PromptSession[str]) -> None:
+def _columns() -> int:
+    # What is drawn: COLUMNS may say something else.
+    return get_app().output.get_size().columns
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What the prompt shows of the worker, without ever waiting for it."""
+
+    shell: Shell
+    monitor: Monitor
+    local: bool = False
+    pastes: Pastes = field(default_factory=Pastes)
+
+    def aids(self, settings: Settings, *, dumb: bool) -> Aids:
+        """What the line is helped by; on a terminal that can only print, nothing that moves."""
+        vi = settings.keys == "vi"
+        completer = PromptCompleter(
+            lambda: self.shell.evaluator.names,
+            self.shell.commands,
+            lambda: self.monitor.view.description,
+            self._sessions,
+        )
+        if dumb:
+            return Aids(completer=completer, vi=vi, pastes=self.pastes)
+        return Aids(
+            completer=completer,
+            toolbar=lambda: self.toolbar(_columns()),
+            tip=self._tip,
+            vi=vi,
+            pastes=self.pastes,
+        )
+
+    def toolbar(self, width: int) -> str:
+        """The line at the bottom."""
+        gpu = self.shell.gpu
+        worker = "local worker" if self.local else gpu.address
+        place = Place(worker=worker, session=gpu.name, engine=gpu.info.engine)
+        return toolbar_text(place, self.monitor.view, self.monitor.clock(), width)
+
+    def _tip(self, text: str) -> str:
+        path = called_at(text)
+        return tip(self.shell.evaluator.names, self.monitor.view.description, path) if path is not None else ""
+
+    def _sessions(self) -> list[str]:
+        status = self.monitor.view.status
+        return [each.name or each.id for each in status.listed] if status is not None else []
+
+
+def read_and_run(
+    shell: Shell,
+    prompt: PromptSession[str],
+    surroundings: Surroundings | None = None,
+    line: BusyLine | None = None,
+    ask: Callable[[str], str] = input,
+) -> None:
     """Reads cells and runs them until the end of input or ``:quit``."""
     while True:
         try:
             # What arrives from the worker meanwhile is printed above the prompt.
-            with patch_stdout(raw=True):
+            with printed_above():
                 text = prompt.prompt()
         except KeyboardInterrupt:
             continue
@@ -72,32 +140,54 @@ def read_and_run(shell: Shell, prompt: PromptSession[str]) -> None:
             return
         if not text.strip():
             continue
+        if surroundings is not None:
+            text = surroundings.pastes.whole(text)
         try:
-            shell.run(text.rstrip() + "\n")
+            with _busy(shell, line):
+                good = shell.run(text.rstrip() + "\n")
         except Quit:
             return
+        if not good and isinstance(shell.last_error, KeyboardInterrupt):
+            offer_restart(shell, ask)
+        if surroundings is not None:
+            surroundings.monitor.look()
 
 
-def make_prompt(
-    history: History,
-    *,
-    colour: bool = True,
-    input: Input | None = None,  # noqa: A002 - prompt_toolkit's name
-    output: Output | None = None,
-) -> PromptSession[str]:
-    """Multi-line, highlighted, indented as it is typed; Enter runs what is complete."""
-    return PromptSession(
-        FormattedText([("bold" if colour else "", ">>> ")]),
-        multiline=True,
-        prompt_continuation=lambda width, number, wrapped: " " * width if wrapped else "... ".rjust(width),  # noqa: ARG005
-        lexer=PygmentsLexer(PythonLexer) if colour else None,
-        history=history,
-        key_bindings=_bindings(),
-        color_depth=None if colour else ColorDepth.DEPTH_1_BIT,
-        editing_mode=EditingMode.EMACS,
-        input=input,
-        output=output,
-    )
+@contextlib.contextmanager
+def printed_above() -> Iterator[None]:
+    """stdout and stderr go above the prompt that is edited."""
+    with StdoutProxy(raw=True) as proxy:
+        saved = sys.stdout, sys.stderr
+        sys.stdout = sys.stderr = proxy
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = saved
+
+
+@contextlib.contextmanager
+def _busy(shell: Shell, line: BusyLine | None) -> Iterator[None]:
+    if line is None:
+        yield
+        return
+    with line:
+        shell.gpu.on_progress = line.progress
+        yield
+
+
+def offer_restart(shell: Shell, ask: Callable[[str], str]) -> None:
+    """After Ctrl-C broke even the wait for what it had stopped: something runs still."""
+    try:
+        session = shell.gpu.status().session
+        if session is None or session.running is None:
+            return
+        running = session.running.request
+        if ask(RESTART).strip().lower() not in ("y", "yes"):
+            return
+        shell.gpu.interrupt(running)
+        shell.run_request(running)
+    except (KeyboardInterrupt, EOFError, TiremoteError):
+        return
 
 
 def history() -> History:
@@ -110,77 +200,3 @@ def history() -> History:
     except OSError:
         return InMemoryHistory()
     return FileHistory(str(path))
-
-
-def next_indent(text: str) -> str:
-    """The indentation of the line that follows ``text``."""
-    last = text.rsplit("\n", 1)[-1]
-    indent = last[: len(last) - len(last.lstrip())]
-    code = last.split("#")[0].rstrip()
-    if code.endswith(":"):
-        return indent + _INDENT
-    words = code.split()
-    if words and words[0] in ("return", "pass", "break", "continue", "raise"):
-        return indent.removesuffix(_INDENT)
-    return indent
-
-
-@dataclass(slots=True)
-class _AutoIndent:
-    """The indentation that was given to a line on which nothing is typed yet."""
-
-    text: str = ""
-    position: int = -1
-    width: int = 0
-
-    def give(self, buffer: Buffer) -> None:
-        """A new line with the indentation that follows."""
-        indent = next_indent(buffer.document.text_before_cursor)
-        buffer.insert_text("\n" + indent)
-        self.text, self.position, self.width = buffer.text, buffer.cursor_position, len(indent)
-
-    def take_back(self, buffer: Buffer) -> None:
-        """Where nothing was typed since: what comes has its own."""
-        if (buffer.text, buffer.cursor_position) == (self.text, self.position):
-            buffer.delete_before_cursor(self.width)
-        self.position = -1
-
-
-def _bindings() -> KeyBindings:
-    bindings = KeyBindings()
-    given = _AutoIndent()
-
-    @bindings.add("enter", filter=~is_searching)
-    def _(event: KeyPressEvent) -> None:
-        buffer = event.current_buffer
-        document = buffer.document
-        at_end = not document.text_after_cursor.strip()
-        if at_end and is_complete(document.text):
-            buffer.validate_and_handle()
-        else:
-            given.give(buffer)
-
-    @bindings.add(" ", filter=~is_searching)
-    def _(event: KeyPressEvent) -> None:
-        given.take_back(event.current_buffer)
-        event.current_buffer.insert_text(" " * event.arg)
-
-    @bindings.add(Keys.BracketedPaste)
-    def _(event: KeyPressEvent) -> None:
-        text = event.data.replace("\r\n", "\n").replace("\r", "\n")
-        if text[:1] in (" ", "\t") or "\n" in text.rstrip("\n"):
-            given.take_back(event.current_buffer)
-        event.current_buffer.insert_text(text)
-
-    @bindings.add("tab", filter=~is_searching)
-    def _(event: KeyPressEvent) -> None:
-        event.current_buffer.insert_text(_INDENT)
-
-    @bindings.add("backspace", filter=~is_searching)
-    def _(event: KeyPressEvent) -> None:
-        buffer = event.current_buffer
-        before = buffer.document.current_line_before_cursor
-        whole = bool(before) and not before.strip(" ") and len(before) % len(_INDENT) == 0
-        buffer.delete_before_cursor(len(_INDENT) if whole else 1)
-
-    return bindings

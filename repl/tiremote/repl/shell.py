@@ -8,6 +8,7 @@ from typing import Any
 
 from tiremote.client import RemoteArray, Session
 from tiremote.protocol.errors import EngineError, StaleHandle
+from tiremote.protocol.messages import RequestId
 from tiremote.protocol.results import SnapshotResult
 from tiremote.repl.cells import COMMAND, Cell, Command, read_cells, read_command
 from tiremote.repl.commands import CommandError, Commands, Quit
@@ -49,12 +50,18 @@ class Shell:
 
     def run_part(self, part: Cell | Command) -> bool:
         """Whether it went well."""
+        if isinstance(part, Command):
+            return self._told(lambda: self.commands.run(part))
+        return self._told(lambda: self.evaluator.run(part))
+
+    def run_request(self, request: RequestId) -> bool:
+        """Waits for what was left under way, and tells what became of it; whether it went well."""
+        return self._told(lambda: self.gpu.collect(request).result())
+
+    def _told(self, action: Callable[[], Any]) -> bool:
         self.last_error = None
         try:
-            if isinstance(part, Command):
-                self.commands.run(part)
-            else:
-                self.evaluator.run(part)
+            action()
         except (Quit, SystemExit):
             raise
         except CommandError as error:

@@ -168,10 +168,15 @@ class Scheduler:
             self.pool.tell(engine, Work(key=job.key, header=job.header, prints_as=prints_as), job.buffers)
 
     def stop(self, job: Job, error: TiremoteError, now: float) -> None:
-        """Stops the running job: first asks, then, when ``grace`` is over, kills."""
+        """Stops the running job: first asks, then, when ``grace`` is over or it is to be stopped again, kills."""
         engine = job.seat.session.engine
         # It may have lost its engine already, and wait for its answer: then there is nothing to stop.
-        if job.stop is None and engine is not None and job in engine.inflight:
+        if engine is None or job not in engine.inflight:
+            return
+        if job.stop is not None:
+            # Infinite where the engine was killed.
+            job.stop.kill_at = now if job.stop.kill_at != float("inf") else job.stop.kill_at
+        else:
             job.stop = Stopping(error=error, kill_at=now + self._settings.grace)
             self._answers.effects.append(Nudge(engine.number, job.key))
 
