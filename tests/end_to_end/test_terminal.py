@@ -374,3 +374,22 @@ def test_a_connection_is_opened_by_its_name(terminal: Terminal, worker: RealWork
     terminal.wait_for("\n>>>")
     terminal.press("C-d")
     terminal.wait_for(f"Detached. Return with: tiremote {worker.address} --session by-name")
+
+
+def test_a_simulation_is_changed_from_an_editor_while_it_runs(
+    terminal: Terminal, worker: RealWorker, tmp_path: Path
+) -> None:
+    """A save is told above the prompt, and the next step is the new one on the old state."""
+    file = tmp_path / "sim.py"
+    text = "s = ti.field(ti.i32, ())\n\n@ti.kernel\ndef step() -> ti.i32:\n    s[None] += {}\n    return s[None]\n"
+    file.write_text(text.format(1))
+    terminal.start(worker.address)
+    terminal.wait_for("\n>>>")
+    terminal.type('w = gpu.watch("sim.py")')
+    terminal.wait_for("sim version 1")
+    terminal.type('gpu["sim"].step() + 100')
+    terminal.wait_for("\n101")
+    file.write_text(text.format(40))
+    terminal.wait_for("sim version 2")
+    terminal.type('gpu["sim"].step() + 100')
+    terminal.wait_for("\n141")
