@@ -413,3 +413,14 @@ def test_an_error_in_a_worker_cell_is_told_at_its_line(worker: RealWorker) -> No
 def test_a_request_under_way_can_be_awaited(worker: RealWorker) -> None:
     """What submit gives works with await, at the prompt as in asyncio."""
     assert printed(worker, "@ti.kernel\ndef k(n: ti.i32) -> ti.i32:\n    return n * 2\nawait k.submit(4)\n") == "8\n"
+
+
+def test_sessions_are_listed_with_their_own_marked(worker: RealWorker) -> None:
+    """Named ones and private ones, and how to join."""
+    with connect(worker.address, session="beside"):
+        text = printed(worker, ":sessions\n")
+    lines = text.splitlines()
+    assert lines[0].split() == ["session", "used", "by", "does", "holds"]
+    assert any(line.lstrip().startswith("beside") and "1 client" in line for line in lines)
+    assert [line for line in lines[1:-1] if line.startswith("*") and "(private)" in line]
+    assert lines[-1] == f"* is this one. Join a named one: tiremote {worker.address} --session NAME"

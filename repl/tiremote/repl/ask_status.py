@@ -6,11 +6,12 @@ import contextlib
 import os
 from collections.abc import Iterator
 
+from tiremote.client import Session
 from tiremote.client.exchange import Exchange
 from tiremote.client.keys import load_keys
 from tiremote.client.link import Link
 from tiremote.protocol.messages import Bye, Status
-from tiremote.protocol.results import ByeResult, WorkerStatus
+from tiremote.protocol.results import ByeResult, SessionLine, WorkerStatus
 
 #: Seconds to wait for a worker's first sign of life.
 _PATIENCE = 5.0
@@ -29,6 +30,17 @@ def ask_status(
     """
     with _exchange(url, key, server_key, timeout) as exchange:
         return exchange.call(Status(id=""), WorkerStatus)
+
+
+def sessions_beside(gpu: Session) -> tuple[SessionLine, ...]:
+    """All sessions of its worker that may be seen, its own among them. Raises as `ask_status` does."""
+    keys = gpu._opening.keys if gpu._opening is not None else None
+    # Asked as somebody who has none: a session is told of itself alone.
+    exchange = Exchange(Link(gpu.address, quiet_limit=_PATIENCE, keys=keys), on_output=None)
+    try:
+        return exchange.call(Status(id=""), WorkerStatus).listed
+    finally:
+        exchange.close()
 
 
 def end_session(

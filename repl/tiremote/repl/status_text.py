@@ -25,13 +25,23 @@ def status_text(status: WorkerStatus, address: str) -> str:
 
 
 def _session_line(session: SessionLine) -> str:
+    name, users, state, holds = session_row(session)
+    return f"{name}: {users}, {state}, {holds}"
+
+
+#: What `session_row` has.
+HEAD = ("session", "used by", "does", "holds")
+
+
+def session_row(session: SessionLine) -> tuple[str, str, str, str]:
+    """One of a worker's sessions: its name, who uses it, what it does, what it holds."""
     name = session.name or f"{session.id} (private)"
     state = session.state
     if session.running is not None:
         state = _running_text(session.running)
     users = _count(session.clients, "client") if session.clients else f"no client heard for {duration(session.unused)}"
     holds = f"{_count(session.units, 'unit')}, {_count(session.arrays, 'array')} of {size_text(session.array_bytes)}"
-    return f"{name}: {users}, {state}, {holds}"
+    return name, users, state, holds
 
 
 def _running_text(running: Running) -> str:

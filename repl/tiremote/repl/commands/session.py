@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from tiremote.client import RemoteArray
 from tiremote.protocol.errors import TiremoteError
+from tiremote.repl.ask_status import sessions_beside
 from tiremote.repl.collecting import Collecting, NotCollected, requests_text
 from tiremote.repl.commands.entry import CommandError, Context, Entry, Given, Quit, nearest
-from tiremote.repl.render import size_text
+from tiremote.repl.render import size_text, table
 from tiremote.repl.snapshotting import read_plan
-from tiremote.repl.status_text import status_text
+from tiremote.repl.status_text import HEAD, session_row, status_text
 
 
 def commands(context: Context) -> tuple[Entry, ...]:
@@ -49,6 +50,11 @@ When an engine is lost, arrays hold again what was last copied, put or fetched."
                 name="status",
                 run=lambda _: self._status(),
                 does="the worker and this session",
+            ),
+            Entry(
+                name="sessions",
+                run=lambda _: self._sessions(),
+                does="this worker's sessions, and how to join one",
             ),
             Entry(
                 name="requests",
@@ -94,6 +100,12 @@ A local worker that has ended is started anew.""",
 
     def _status(self) -> None:
         self._context.show(status_text(self._context.gpu.status(), self._context.gpu.address))
+
+    def _sessions(self) -> None:
+        gpu = self._context.gpu
+        rows = [("", *HEAD)]
+        rows += [("*" if gpu.name in (each.name, each.id) else "", *session_row(each)) for each in sessions_beside(gpu)]
+        self._context.show(f"{table(rows)}\n* is this one. Join a named one: tiremote {gpu.address} --session NAME")
 
     def _snapshot(self, rest: str) -> None:
         try:
