@@ -393,3 +393,21 @@ def test_a_simulation_is_changed_from_an_editor_while_it_runs(
     terminal.wait_for("sim version 2")
     terminal.type('gpu["sim"].step() + 100')
     terminal.wait_for("\n141")
+
+
+def test_ctrl_c_twice_restarts_the_engine_when_that_is_wanted(terminal: Terminal, arch: str) -> None:
+    """Where the worker waits long for a kernel to stop by itself, nobody has to wait with it."""
+    with RealWorker("--grace", "600", arch=arch) as patient:
+        terminal.start(patient.address)
+        terminal.wait_for("\n>>>")
+        terminal.paste(ENDLESS)
+        terminal.wait_for("spin version 1")
+        terminal.type("x = ti.ndarray(ti.f32, shape=1)", "spin(x)")
+        terminal.wait_for("run spin.spin for 1.")
+        terminal.press("C-c")
+        terminal.press("C-c")
+        terminal.wait_for("Restart the engine?")
+        terminal.type("y")
+        terminal.wait_for("was interrupted")
+        terminal.type("6 * 7")
+        terminal.wait_for("\n42\n")
