@@ -90,3 +90,12 @@ def test_an_interrupt_names_the_run(bench: FrontBench, token: str) -> None:
     bench.die(number, -9)
     bench.loaded(bench.loads[-1])
     assert bench.error(Lend(id="lend", token=token, number=1)).message.startswith("run sim.step was interrupted")
+
+
+def test_between_two_calls_an_interrupt_finds_nothing(bench: FrontBench, token: str) -> None:
+    """And leaves the engine with whom it is."""
+    bench.calls[bench.work[-1][0]] = Calls(calls=1)
+    assert bench.result(bench.ask(Interrupt(id="stop", token=token))) == {"stopped": None}
+    bench.wait(1.0)
+    assert bench.killed == []
+    bench.done(bench.work[-1])

@@ -294,8 +294,12 @@ class Front:
         if job is None:
             self.scheduler.stop_chore(seat.session)
             return InterruptResult()
-        error = Interrupted(f"{describe(self._progress.doing(job) or job)} was interrupted")
+        doing = self._progress.doing(job)
+        error = Interrupted(f"{describe(doing or job)} was interrupted")
         if not self.scheduler.withdraw(job, error, now):
+            if doing is None:
+                # A lent engine between two calls.
+                return InterruptResult()
             self.scheduler.stop(job, error, now)
         return InterruptResult(stopped=job.request.id)
 
