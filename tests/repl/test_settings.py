@@ -17,8 +17,8 @@ def test_without_a_file_there_are_defaults(tmp_path: Path) -> None:
 def test_connections_and_keys_are_read(tmp_path: Path) -> None:
     """Each connection has what the command line could say."""
     path = tmp_path / "config.toml"
-    path.write_text('keys = "vi"\n[connections.gpu-box]\nurl = "ssh://me@gpu-box"\nsession = "lab"\n')
-    expected = Settings("vi", {"gpu-box": {"url": "ssh://me@gpu-box", "session": "lab"}})
+    path.write_text('keys = "vi"\n[connections.gpu-box]\nurl = "tcp://gpu-box:5555"\nsession = "lab"\n')
+    expected = Settings("vi", {"gpu-box": {"url": "tcp://gpu-box:5555", "session": "lab"}})
     assert read_settings(path) == expected
 
 

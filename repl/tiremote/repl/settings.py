@@ -53,7 +53,7 @@ def read_settings(path: Path | None = None) -> Settings:
         raise ValueError(f"{path}: connections are tables, [connections.NAME]")
     for name, options in connections.items():
         if not isinstance(options, dict) or not isinstance(options.get("url"), str):
-            raise ValueError(f'{path}: [connections.{name}] needs url = "tcp://host:port" or "ssh://host"')
+            raise ValueError(f'{path}: [connections.{name}] needs url = "tcp://host:port"')
         if unknown := sorted(set(options) - CONNECTION):
             raise ValueError(
                 f"{path}: [connections.{name}] has {unknown[0]!r}: it takes {', '.join(sorted(CONNECTION))}"
