@@ -291,6 +291,23 @@ def test_code_that_stops_when_asked_keeps_its_engine(bench: FrontBench) -> None:
     assert bench.killed == []
 
 
+def test_a_second_interrupt_does_not_wait_for_the_grace(bench: FrontBench) -> None:
+    """One that is sent again after a cut is no second one."""
+    token = bench.hello()
+    bench.run(token)
+    bench.begun[bench.work[0][0]] = bench.work[0][1].key
+    for _ in range(2):
+        bench.ask(Interrupt(id="first", token=token))
+    bench.wait(0.0)
+    assert bench.killed == []
+    bench.ask(Interrupt(id="second", token=token))
+    bench.wait(0.0)
+    assert bench.killed == [bench.work[0][0]]
+    bench.ask(Interrupt(id="third", token=token))
+    bench.wait(0.0)
+    assert len(bench.killed) == 1
+
+
 def test_an_interrupt_of_a_waiting_request_takes_it_out() -> None:
     """Interrupting what has not started leaves what runs alone."""
     bench = FrontBench(Settings(window=1))

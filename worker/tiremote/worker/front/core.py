@@ -300,7 +300,7 @@ class Front:
             if doing is None:
                 # A lent engine between two calls.
                 return InterruptResult()
-            self.scheduler.stop(job, error, now)
+            self.scheduler.stop(job, error, now, asked_by=request.id)
         return InterruptResult(stopped=job.request.id)
 
     def _cancel(self, request: Cancel, seat: Seat, now: float) -> CancelResult:

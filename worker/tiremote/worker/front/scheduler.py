@@ -9,7 +9,7 @@ from typing import Any
 
 from tiremote.protocol.error_wire import error_from_wire
 from tiremote.protocol.errors import EngineCrashed, EngineError, Interrupted, TiremoteError
-from tiremote.protocol.messages import Compare, ExplainCrash, Run, Snapshot
+from tiremote.protocol.messages import Compare, ExplainCrash, RequestId, Run, Snapshot
 from tiremote.protocol.packing import pack, unpack
 from tiremote.protocol.receipts import Timing
 from tiremote.worker.front.answers import Answers
@@ -167,18 +167,18 @@ class Scheduler:
             engine.inflight.append(job)
             self.pool.tell(engine, Work(key=job.key, header=job.header, prints_as=prints_as), job.buffers)
 
-    def stop(self, job: Job, error: TiremoteError, now: float) -> None:
-        """Stops the running job: first asks, then, when ``grace`` is over or it is to be stopped again, kills."""
+    def stop(self, job: Job, error: TiremoteError, now: float, *, asked_by: RequestId | None = None) -> None:
+        """Stops the running job: first asks, then, when ``grace`` is over or another request asks for it, kills."""
         engine = job.seat.session.engine
         # It may have lost its engine already, and wait for its answer: then there is nothing to stop.
         if engine is None or job not in engine.inflight:
             return
-        if job.stop is not None:
-            # Infinite where the engine was killed.
-            job.stop.kill_at = now if job.stop.kill_at != float("inf") else job.stop.kill_at
-        else:
-            job.stop = Stopping(error=error, kill_at=now + self._settings.grace)
+        if job.stop is None:
+            job.stop = Stopping(error=error, kill_at=now + self._settings.grace, asked_by=asked_by)
             self._answers.effects.append(Nudge(engine.number, job.key))
+        elif asked_by != job.stop.asked_by and job.stop.kill_at < float("inf"):
+            # Not the same request, sent again after a cut; nor has the engine been killed already.
+            job.stop.kill_at = now
 
     # ------------------------------------------------------------ what engines say
 

@@ -80,10 +80,11 @@ class Job:
 
 @dataclass(eq=False, kw_only=True, slots=True)
 class Stopping:
-    """A running job that is to be stopped: why, and when patience ends."""
+    """A running job that is to be stopped: why, when patience ends, and which request asked for it; None: the time."""
 
     error: TiremoteError
     kill_at: float
+    asked_by: RequestId | None = None
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
