@@ -17,6 +17,7 @@ import msgpack
 import numpy as np
 
 from tiremote.protocol.attributes import AttributeResult
+from tiremote.protocol.benchmarking import Benchmark
 from tiremote.protocol.chunks import FoundChunks, cut, digest_of, in_chunks
 from tiremote.protocol.codec import decode_reply, decode_request, encode, failure, id_in, id_of, read_header
 from tiremote.protocol.coding import filtered
@@ -28,6 +29,7 @@ from tiremote.protocol.explanation import CrashExplanation
 from tiremote.protocol.lanes import LaneResult, LendResult
 from tiremote.protocol.messages import (
     Alloc,
+    Bench,
     Bye,
     Cancel,
     Cleanup,
@@ -204,6 +206,9 @@ REQUESTS: list[tuple[str, Request]] = [
     ("run that is to be made again over a lane", Run(id=11, token=TOKEN, target=Name(name="add"), args=(HANDLE, 5.0),
                                                      site=1)),
     ("open_lane", OpenLane(id=23, token=TOKEN)),
+    ("bench", Bench(id=25, token=TOKEN, target=Name(unit="sim", name="step"), args=(HANDLE, 5.0))),
+    ("bench of a method, many calls", Bench(id=25, token=TOKEN, target=OBJECT, method="step", warmup=10, repeats=1000,
+                                            deadline=60.0)),
     ("lend", Lend(id=24, token=TOKEN, number=1)),
     ("run a method of a kept object", Run(id=12, token=TOKEN, target=FIELD, method="fill", args=(1.0,))),
     ("syntax_tree of a kernel", GetSyntaxTree(id=21, token=TOKEN, target=Name(unit="adder", name="add_base"))),
@@ -398,6 +403,8 @@ REPLIES: list[tuple[str, Reply]] = [
     ("run that can be made again", Ok(id=11, result=RunResult(remembered=True), timing=TIMING)),
     ("open_lane", Ok(id=23, result=LaneResult(address="tiremote-4711-0b1c2d3e", secret=bytes(16)), timing=TIMING)),
     ("open_lane where there is none", Ok(id=23, result=LaneResult(), timing=TIMING)),
+    ("bench", Ok(id=25, timing=TIMING,
+                 result=Benchmark(name="sim.step", warmup=3, compile=0.25, launches=(0.5, 0.25)))),
     ("lend", Ok(id=24, result=LendResult(calls=2), timing=TIMING)),
     ("find_chunks", Ok(id=22, result=FoundChunks(missing=(1,)), timing=TIMING)),
     ("snapshot", Ok(id=9, result=SnapshotResult(
@@ -485,6 +492,8 @@ MALFORMED: list[tuple[str, list[bytes]]] = [
     ("an array of an unknown order", [_header(args=[_ext(1, ["f32", [2], "A", 0])]), bytes(8)]),
     ("an array of complex numbers", [_header(args=[_ext(1, ["c64", [1], "C", 0])]), bytes(8)]),
     ("an array in an unknown coding", [_header(args=[_ext(1, ["f32", [2], "C", 0, "in", True, "zip"])]), bytes(8)]),
+    ("a bench of no calls", [msgpack.packb(
+        {"v": 1, "op": "bench", "id": 1, "token": TOKEN, "target": _ext(5, [None, "a"]), "repeats": 0})]),
     ("a lend before the first", [msgpack.packb(
         {"v": 1, "op": "lend", "id": 1, "token": TOKEN, "number": 0})]),
     ("digests that are cut off", [msgpack.packb(

@@ -68,9 +68,9 @@ class Timed:
         return "the text" if self.version is None else f"version {self.version}"
 
     def __str__(self) -> str:
-        spread = f"quartiles {_time(self.lower_quartile)} to {_time(self.upper_quartile)}"
-        times = f"median {_time(self.median)}, min {_time(self.minimum)}, {spread}"
-        return f"{self.label:<12} {times}, compiled in {_time(self.compile)}"
+        spread = f"quartiles {time_text(self.lower_quartile)} to {time_text(self.upper_quartile)}"
+        times = f"median {time_text(self.median)}, min {time_text(self.minimum)}, {spread}"
+        return f"{self.label:<12} {times}, compiled in {time_text(self.compile)}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,7 +139,8 @@ def quartiles(numbers: Sequence[float]) -> tuple[float, float, float]:
     return found[0], found[1], found[2]
 
 
-def _time(seconds: float) -> str:
+def time_text(seconds: float) -> str:
+    """For people."""
     return (
         f"{seconds:.3g} s"
         if seconds >= 1

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from tiremote.protocol.array_requests import FILLS, FORMS, KINDS, Alloc, Axis, Fetch, FlatRange, Put
 from tiremote.protocol.attributes import GetAttribute, SetAttribute
+from tiremote.protocol.benchmarking import Bench
 from tiremote.protocol.chunks import FindChunks
 from tiremote.protocol.code_requests import Compare, Compile, CompileAll, History, Rollback, Side, UnitText
 from tiremote.protocol.errors import ProtocolError, shown
@@ -36,6 +37,7 @@ __all__ = [
     "VERSION",
     "Alloc",
     "Axis",
+    "Bench",
     "Bye",
     "Cancel",
     "Cleanup",
@@ -307,7 +309,7 @@ OPS: Mapping[str, type[Request]] = {
         Hello, Ping, Status, Describe, Interrupt, Cancel, Bye, Compile, CompileAll, Run, Put, Alloc, Fetch, Cleanup,
         History, Rollback, Compare, Snapshot, Requests, Collect, ExplainCrash,
         OpenTape, CloseTape, ClearGradients, GetAttribute, SetAttribute, GetSyntaxTree, FindChunks,
-        OpenLane, Lend,
+        OpenLane, Lend, Bench,
     )
 }  # fmt: skip
 

@@ -6,7 +6,7 @@ import atexit
 import contextlib
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from tiremote.client.request_future import RequestFuture
 from tiremote.client.transfer import Progress
 from tiremote.client.units import RemoteKernel, RemoteObject, RemoteUnit, thawed
 from tiremote.client.watch import Reload, Watch, print_reloads
+from tiremote.protocol.benchmarking import Benchmark
 from tiremote.protocol.errors import Refused, TiremoteError
 from tiremote.protocol.explanation import CrashExplanation
 from tiremote.protocol.messages import (
@@ -246,6 +247,37 @@ class Session(Loading):
         if isinstance(request, RequestFuture):
             request = request.request_id
         return self._exchange.call(Interrupt(id="", request=request), InterruptResult)
+
+    def bench(
+        self,
+        callee: RemoteKernel | str,
+        /,
+        *args: Any,
+        kwargs: Mapping[str, Any] | None = None,
+        repeats: int = 30,
+        warmup: int = 3,
+        max_spread: float | None = 0.5,
+        deadline: float | None = None,
+    ) -> Benchmark:
+        """Times a kernel, function or method on the worker, from the launch until the device is done.
+
+        ``callee`` is what would be called, or ``unit.name``. It is called ``warmup`` times, which compiles it, and then
+        ``repeats`` times, with the arguments as they are now. What is on the worker changes as by any call (`compare`
+        runs on copies); NumPy arrays go there once and stay as they are here. Nothing of the network or of the messages
+        is in the times.
+
+        Raises as a call does, and `Refused` where the quartiles are further apart than ``max_spread`` times the median:
+        then something else had the machine, or the calls are not alike, and one number would mean nothing. None takes
+        whatever there is.
+        """
+        callee = self.kernel(callee) if isinstance(callee, str) else callee
+        result = callee._bench(args, kwargs or {}, repeats=repeats, warmup=warmup, deadline=deadline)
+        if max_spread is not None and result.spread > max_spread:
+            raise Refused(
+                f"the times are too far apart to mean anything (spread {result.spread:.2g}, at most {max_spread:g} is "
+                f"taken): more repeats or a machine that rests, or max_spread=None to see them all. {result}"
+            )
+        return result
 
     def explain_crash(self, *, deadline: float | None = None) -> CrashExplanation:
         """Runs the request with which the session's engine crashed last again, in a debug engine, and tells what it is.

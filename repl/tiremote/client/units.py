@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from tiremote.client.remote import Remote
 from tiremote.client.request_future import RequestFuture
 from tiremote.client.transfer import fetch_copy, local_array
 from tiremote.protocol.attributes import AttributeResult, GetAttribute, SetAttribute
+from tiremote.protocol.benchmarking import Bench, Benchmark
 from tiremote.protocol.errors import PayloadTooLarge, UnknownName
 from tiremote.protocol.messages import Fetch, Run
 from tiremote.protocol.receipts import Definition, Parameter
@@ -194,6 +195,27 @@ class RemoteKernel(Remote):
         return RemoteKernel(
             self._exchange, self._target, self._definition, method=self._method, limits=limits, owner=self._owner
         )
+
+    def _bench(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, repeats: int, warmup: int, deadline: float | None
+    ) -> Benchmark:
+        """`Session.bench` of it."""
+        call = pack_call(self._exchange, args, kwargs, parameters=self._parameters)
+        request = Bench(
+            id="",
+            target=self._target,
+            method=self._method,
+            args=call.args,
+            kwargs=call.kwargs,
+            repeats=repeats,
+            warmup=warmup,
+            deadline=deadline,
+            events=self._exchange.events,
+        )
+        try:
+            return self._exchange.call(request, Benchmark)
+        finally:
+            call.drop_loans()
 
     def __getattr__(self, name: str) -> RemoteKernel:
         """What lies inside a class or an object, such as a static method, or ``solar.x.to_numpy``."""

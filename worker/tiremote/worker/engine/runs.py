@@ -6,10 +6,11 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tiremote.protocol.benchmarking import Bench, Benchmark
 from tiremote.protocol.messages import Run
 from tiremote.protocol.results import RunResult
 from tiremote.protocol.values import Name
-from tiremote.worker.engine.arguments import bind_call
+from tiremote.worker.engine.arguments import BoundCall, bind_call
 from tiremote.worker.engine.loader import KernelLoader
 from tiremote.worker.engine.references import References, attribute, shown
 from tiremote.worker.engine.results import to_plain
@@ -20,7 +21,8 @@ from tiremote.worker.engine.template_values import TemplateValues
 
 
 class Runs:
-    """Those of one session. ``sent`` makes of a plain result what travels.
+    """Those of one session. ``sent`` makes of a plain result what travels. ``may_stop`` is called between two calls of
+    one request, and raises where that is wanted.
 
     ``warnings`` and ``launch_seconds`` are of the request since `begin`.
     """
@@ -32,6 +34,7 @@ class Runs:
         references: References,
         tapes: Tapes,
         sent: Callable[[Any], Any],
+        may_stop: Callable[[], None],
         clock: Callable[[], float],
     ) -> None:
         self._runtime = runtime
@@ -39,6 +42,7 @@ class Runs:
         self._references = references
         self._tapes = tapes
         self._sent = sent
+        self._may_stop = may_stop
         self._clock = clock
         self._template_values = TemplateValues()
         self.sites = Sites(runtime)
@@ -51,11 +55,7 @@ class Runs:
 
     def run(self, request: Run) -> RunResult:
         """Calls what the request names. Raises what that raises, and `KernelArgumentError`, `UnknownName`."""
-        target = self._references.resolve(request.target)
-        if request.method is not None:
-            target = attribute(target, request.method, shown(request.target, target))
-        name = request.method or shown(request.target, target)
-        call = bind_call(self._runtime, target, request.args, request.kwargs, name, self._references.resolve)
+        name, call = self._bound(request)
         if call.kernel is None:
             # It may bind names anew.
             self.sites.clear()
@@ -73,9 +73,37 @@ class Runs:
         remembered = self.sites.note(request, call, plain)
         return RunResult(value=self._sent(plain), written=written, remembered=remembered)  # type: ignore[arg-type]
 
+    def _bound(self, request: Run | Bench) -> tuple[str, BoundCall]:
+        """What the call is known by, and the call with its arguments."""
+        target = self._references.resolve(request.target)
+        if request.method is not None:
+            target = attribute(target, request.method, shown(request.target, target))
+        name = request.method or shown(request.target, target)
+        return name, bind_call(self._runtime, target, request.args, request.kwargs, name, self._references.resolve)
+
+    def bench(self, request: Bench) -> Benchmark:
+        """Makes the same call many times. Raises as `run` does."""
+        compiled = self._runtime.compile_clock.compiled
+        seconds = []
+        for _ in range(request.warmup + request.repeats):
+            self._may_stop()
+            # Each time anew: what is an array of the message is another copy, as it came.
+            name, call = self._bound(request)
+            with self.launching():
+                started = self._clock()
+                call.launch()
+                self._runtime.sync()
+                seconds.append(self._clock() - started)
+        return Benchmark(
+            name=name,
+            warmup=request.warmup,
+            compile=self._runtime.compile_clock.compiled - compiled,
+            launches=tuple(seconds[request.warmup :]),
+        )
+
     @contextlib.contextmanager
     def launching(self) -> Iterator[None]:
         """Counts what is not compiling as the launch."""
         started, compiled = self._clock(), self._runtime.compile_clock.compiled
         yield
-        self.launch_seconds = self._clock() - started - (self._runtime.compile_clock.compiled - compiled)
+        self.launch_seconds += self._clock() - started - (self._runtime.compile_clock.compiled - compiled)

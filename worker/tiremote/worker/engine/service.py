@@ -13,6 +13,7 @@ from tiremote.protocol.comparison import Comparison
 from tiremote.protocol.errors import KernelArgumentError, ProtocolError
 from tiremote.protocol.messages import (
     Alloc,
+    Bench,
     Cleanup,
     ClearGradients,
     CloseTape,
@@ -103,13 +104,14 @@ class Service:
         self._accounts = Accounts(runtime, self._loader, self._arrays, self._holdings, lambda: self._chunks.nbytes)
         self._tapes = Tapes(runtime, self._references, may_stop)
         self._reports = UnitReports(self._loader, self._whereabouts)
-        self._runs = Runs(runtime, self._loader, self._references, self._tapes, self._sent, clock)
+        self._runs = Runs(runtime, self._loader, self._references, self._tapes, self._sent, may_stop, clock)
         self._lanes = Lanes(self._runs.sites, link, mark=mark_call, may_stop=may_stop)
         attributes = Attributes(runtime, self._references, self._sent)
         self._ops: dict[type[EngineRequest], Callable[[Any], Any]] = {
             Compile: self._compile,
             CompileAll: self._compile_all,
             Run: self._runs.run,
+            Bench: self._runs.bench,
             OpenLane: self._lanes.open,
             Lend: self._lanes.lend,
             Put: self._put,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tiremote.protocol.errors import EngineCrashed, TiremoteError
-from tiremote.protocol.messages import Compare, Run
+from tiremote.protocol.messages import Bench, Compare, Run
 from tiremote.worker.front.explaining import Explaining
 from tiremote.worker.front.recovery import Recovery, ending, signal_name
 from tiremote.worker.front.sessions import Engine, Job, Session, Snapping, describe
 from tiremote.worker.front.snapshots import Snapshots
 
 #: What launches kernels.
-_LAUNCHES = Run | Compare
+_LAUNCHES = Run | Bench | Compare
 
 
 class Burial:

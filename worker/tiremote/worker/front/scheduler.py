@@ -9,7 +9,7 @@ from typing import Any
 
 from tiremote.protocol.error_wire import error_from_wire
 from tiremote.protocol.errors import EngineCrashed, EngineError, Interrupted, TiremoteError
-from tiremote.protocol.messages import Compare, ExplainCrash, RequestId, Run, Snapshot
+from tiremote.protocol.messages import Bench, Compare, ExplainCrash, RequestId, Run, Snapshot
 from tiremote.protocol.packing import pack, unpack
 from tiremote.protocol.receipts import Timing
 from tiremote.worker.front.answers import Answers
@@ -273,7 +273,7 @@ class Scheduler:
             apply(session, done.changes, job, self._settings.history, self.copies)
         session.usage.note(job.request, session.newest, now)
         remember(job)
-        if isinstance(job.request, Run | Compare):
+        if isinstance(job.request, Run | Bench | Compare):
             engine.launched = f"request {job.request.id} ({describe(job)})"
         timing = Timing(
             queue=(job.started or now) - job.received,

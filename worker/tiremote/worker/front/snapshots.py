@@ -9,6 +9,7 @@ from tiremote.protocol.code_requests import LoadRequest
 from tiremote.protocol.errors import MissingChunks
 from tiremote.protocol.messages import (
     Alloc,
+    Bench,
     ClearGradients,
     CloseTape,
     EngineRequest,
@@ -36,7 +37,7 @@ from tiremote.worker.link import Copied, Done, Snap
 _ANY_SIZE = Limits(header_bytes=1 << 31)
 
 #: What may change more of a session than it says.
-_CHANGING = Run | Lend | Put | LoadRequest | OpenTape | CloseTape | ClearGradients
+_CHANGING = Run | Bench | Lend | Put | LoadRequest | OpenTape | CloseTape | ClearGradients
 
 
 class Snapshots:
@@ -155,7 +156,7 @@ def _sent(job: Job, request: Put) -> Any:
 
 def _handles(request: EngineRequest) -> Iterator[Handle]:
     """Those of a run's arguments, however deep, and of what is written to."""
-    if isinstance(request, Run):
+    if isinstance(request, Run | Bench):
         yield from handles_in(request.args, request.kwargs)
     elif isinstance(request, Put | Alloc):
         yield from handles_in(request.target)
