@@ -27,6 +27,7 @@ class RecordingSession:
         self.sources: dict[str, str] = {}
         #: What `compare` was given.
         self.comparisons: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+        self.benches: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
         #: Units that were loaded as one.
         self.together: list[tuple[str, ...]] = []
         self.calls: list[tuple[str, str, tuple[Any, ...]]] = []
@@ -83,6 +84,10 @@ class RecordingSession:
     def compare(self, *asked: Any, **how: Any) -> str:
         self.comparisons.append((asked, how))
         return "a comparison"
+
+    def bench(self, callee: Any, *args: Any, **how: Any) -> str:
+        self.benches.append((callee, args, how))
+        return "a benchmark"
 
     def ast(self, kernel_id: str | None, name: str) -> str:
         return f"the tree of {kernel_id}.{name}"

@@ -238,6 +238,28 @@ def test_compare_says_what_it_takes(prompt: Prompt, typed: str, words: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("typed", "how"), [(":bench add(7, n=two)", {}), (":bench add(7, n=two) 500", {"repeats": 500})]
+)
+def test_bench_takes_a_call_and_how_often(prompt: Prompt, typed: str, how: dict[str, int]) -> None:
+    """What it tells is shown, however far apart the times are."""
+    prompt.evaluator.run(Cell(KERNEL))
+    prompt.evaluator.run(Cell("two = 2"))
+    assert prompt.run(typed) == "a benchmark"
+    ((callee, args, given),) = prompt.gpu.benches
+    assert (callee is prompt.evaluator.names.values["add"], args) == (True, (7,))
+    assert given == {"kwargs": {"n": 2}, "max_spread": None, **how}
+
+
+@pytest.mark.parametrize("typed", [":bench", ":bench add", ":bench add(7) x", ":bench add(7) 1 2", ":bench 5"])
+def test_bench_says_what_it_takes(prompt: Prompt, typed: str) -> None:
+    """In one line, and nothing is sent."""
+    prompt.evaluator.run(Cell(KERNEL))
+    with pytest.raises(CommandError, match="say what to call, and how often: :bench"):
+        prompt.run(typed)
+    assert prompt.gpu.benches == []
+
+
+@pytest.mark.parametrize(
     ("typed", "asked", "told"),
     [
         (":snapshot", {}, []),

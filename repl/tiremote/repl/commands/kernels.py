@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tiremote.repl.commands.entry import CommandError, Context, Entry, Given
-from tiremote.repl.comparing import read_comparison
 from tiremote.repl.render import table
+from tiremote.repl.typed_call import TypedCall, called, read_call
 
 
 def commands(context: Context) -> tuple[Entry, ...]:
@@ -47,6 +47,18 @@ Tells how far the results differ and how long each takes. Both run on copies:
 arrays, fields and what is loaded stay as they are.""",
                 words=(Given.CODE,),
             ),
+            Entry(
+                name="bench",
+                run=self._bench,
+                does="how long a call takes on the worker",
+                given="CALL [REPEATS]",
+                more="""\
+:bench add(x, 5.0)      thirty calls, after three that do not count
+:bench add(x, 5.0) 500  so many
+Tells the median, the quartiles, and how the times are distributed from the
+least to the largest. Each call is made: arrays and fields change by it.""",
+                words=(Given.CODE,),
+            ),
         )
 
     def _kernels(self) -> None:
@@ -67,8 +79,25 @@ arrays, fields and what is loaded stay as they are.""",
         self._context.show(str(self._context.gpu.ast(unit, name)))
 
     def _compare(self, rest: str) -> None:
+        asked = self._call(rest, "and which versions: :compare add(x, 5.0) 1 2", 2)
+        before, after = [*asked.numbers, None, None][:2]
+        compare = self._context.gpu.compare
+        told = compare(asked.unit, asked.name, *asked.args, kwargs=asked.kwargs, before=before, after=after)
+        self._context.show(str(told))
+
+    def _bench(self, rest: str) -> None:
+        asked = self._call(rest, "and how often: :bench add(x, 5.0) 100", 1)
+        repeats = dict(zip(("repeats",), asked.numbers, strict=False))
         try:
-            asked = read_comparison(rest, self._context.evaluator.names)
+            callee = called(asked, self._context.evaluator.names)
         except ValueError as error:
             raise CommandError(str(error)) from None
-        self._context.show(str(asked.run(self._context.gpu)))
+        # The picture shows how far apart they are.
+        told = self._context.gpu.bench(callee, *asked.args, kwargs=asked.kwargs, max_spread=None, **repeats)
+        self._context.show(str(told))
+
+    def _call(self, rest: str, usage: str, most_numbers: int) -> TypedCall:
+        try:
+            return read_call(rest, self._context.evaluator.names, usage=usage, most_numbers=most_numbers)
+        except ValueError as error:
+            raise CommandError(str(error)) from None
