@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
+from collections import deque
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from features.rows import feature
 from real_worker import PATIENCE
 from tiremote.client import RemoteField, RemoteObject, Session
-from tiremote.protocol.errors import KernelArgumentError, KernelRuntimeError, StaleHandle, UnknownName
+from tiremote.protocol.errors import KernelArgumentError, KernelRuntimeError, StaleHandle, UnknownName, UnsupportedType
 
 SOURCE = """
 @ti.data_oriented
@@ -283,3 +284,41 @@ def test_an_object_that_was_cleaned_up(classes: Session) -> None:
     for use in (lambda: counter.count(1), lambda: counter.n, lambda: unit.sum_of([counter])):
         with pytest.raises(StaleHandle, match="cleaned up"):
             use()
+
+
+VECTORS = """
+@ti.data_oriented
+class Mover:
+    def __init__(self):
+        self.at = ti.Vector.field(3, ti.f32, ())
+
+    @ti.kernel
+    def move(self, by: ti.types.vector(3, ti.f32)) -> ti.f32:
+        self.at[None] += by
+        return self.at[None].sum()
+
+    def several(self, values):
+        return len(values)
+
+mover = Mover()
+"""
+
+
+@feature("classes", "kernels and methods")
+def test_a_kernel_of_an_object_takes_any_sequence_for_a_vector(gpu: Session) -> None:
+    """As a kernel of a unit does: what it takes is asked for."""
+    mover = gpu[gpu.compile_and_load(VECTORS).unit].mover
+    assert mover.move(range(3)) == 3
+    assert mover.move(by=deque([1.0, 2.0, 3.0])) == 9
+    assert mover.move.submit(range(1, 4)).result() == 15
+
+
+@feature("classes", "kernels and methods", wrong=True)
+def test_a_method_takes_no_sequence_that_does_not_travel(gpu: Session) -> None:
+    """It may want what it is; a vector of another length is refused by its name."""
+    mover = gpu[gpu.compile_and_load(VECTORS).unit].mover
+    with pytest.raises(UnsupportedType, match=r"pass list\(...\) of it"):
+        mover.several(range(3))
+    with pytest.raises(KernelArgumentError) as error:
+        mover.move(range(4))
+    assert error.value.parameter == "by"

@@ -635,6 +635,37 @@ def test_the_gradient_of_a_tensor_is_accumulated_in_it(gpu: Session, tensors: Te
     assert inside(v.grad).tolist() == [[6, 8], [2, 0]]
 
 
+OF_OBJECTS = """
+class Base:
+    @ti.kernel
+    def squares(self, x: ti.types.ndarray(), y: ti.types.ndarray()):
+        for i in range(x.shape[0]):
+            y[i] = FACTOR * x[i] * x[i]
+
+@ti.data_oriented
+class Model(Base):
+    pass
+
+model = Model()
+"""
+
+
+@feature("ndarrays", "torch CPU tensors with grad")
+def test_kernels_of_objects_take_the_gradient_of_a_tensor_too(gpu: Session, tensors: Tensors) -> None:
+    """Inherited ones, sent without waiting, and after a reload."""
+    unit = gpu[gpu.compile_and_load(OF_OBJECTS.replace("FACTOR", "1.0"), "models").unit]
+    model = unit.model
+    for factor in (1.0, 3.0):
+        gpu.compile_and_load(OF_OBJECTS.replace("FACTOR", str(factor)), "models")
+        x = tensors.of(np.arange(3, dtype=np.float32), requires_grad=True)
+        y = tensors.of(np.zeros(3, np.float32), requires_grad=True)
+        model.squares(x, y)
+        assert inside(y).tolist() == [0, factor, 4 * factor]
+        inside(y.grad)[...] = 1
+        model.squares.grad.submit(x, y=y).result()
+        assert inside(x.grad).tolist() == [0, 2 * factor, 4 * factor]
+
+
 @feature("ndarrays", "torch CPU tensors with grad")
 def test_odd_tensors_with_a_gradient(gpu: Session, tensors: Tensors) -> None:
     """One passed twice is one array, one without elements has an empty gradient, and one for a number is none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from tiremote.protocol.receipts import Definition
 from tiremote.protocol.request import EngineRequest
 from tiremote.protocol.values import Ref
 
@@ -36,7 +37,9 @@ class SetAttribute(EngineRequest):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttributeResult:
     """``value`` is plain, or a handle for what stays on the worker. ``callable``: it is a kernel, function, method or
-    class to be called by `Run`, and has no value. Of `SetAttribute` it is the value afterwards."""
+    class to be called by `Run`, and has no value. ``definition`` tells of a kernel what it takes. Of `SetAttribute`
+    ``value`` is the value afterwards."""
 
     value: Any = None
     callable: bool = False
+    definition: Definition | None = None

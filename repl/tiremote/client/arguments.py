@@ -88,6 +88,11 @@ class PackedCall:
             self._tensors.clear()
 
 
+def travels_by_parameter(value: Any) -> bool:
+    """Whether it depends on what a kernel's parameter takes how this goes there, or whether it does."""
+    return has_gradient(value, "ndarray") or is_indexable(value)
+
+
 def pack_call(
     exchange: Exchange,
     args: Sequence[Any],

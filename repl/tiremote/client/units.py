@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tiremote.client.arguments import PackedCall, pack_call
+from tiremote.client.arguments import PackedCall, pack_call, travels_by_parameter
 from tiremote.client.arrays import array_proxy
 from tiremote.client.directory import CALLABLE, Directory, UnknownAttribute
 from tiremote.client.exchange import Exchange
@@ -136,7 +136,7 @@ class RemoteKernel(Remote):
             was_made, value = self._exchange.lane.call(site, args)
             if was_made:
                 return value
-        call = pack_call(self._exchange, args, kwargs, parameters=self._parameters)
+        call = pack_call(self._exchange, args, kwargs, parameters=self._parameters(args, kwargs))
         with self._exchange.releases.receiving():
             try:
                 result = self._exchange.call(self._request(call, site), RunResult)
@@ -153,7 +153,7 @@ class RemoteKernel(Remote):
 
         ``asyncio.wrap_future`` makes the future one to await.
         """
-        call = pack_call(self._exchange, args, kwargs, parameters=self._parameters, snapshot=True)
+        call = pack_call(self._exchange, args, kwargs, parameters=self._parameters(args, kwargs), snapshot=True)
 
         def finish(result: RunResult) -> Any:
             call.write_back(result.written)
@@ -200,7 +200,7 @@ class RemoteKernel(Remote):
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, repeats: int, warmup: int, deadline: float | None
     ) -> Benchmark:
         """`Session.bench` of it."""
-        call = pack_call(self._exchange, args, kwargs, parameters=self._parameters)
+        call = pack_call(self._exchange, args, kwargs, parameters=self._parameters(args, kwargs))
         request = Bench(
             id="",
             target=self._target,
@@ -239,10 +239,25 @@ class RemoteKernel(Remote):
         kind = self._definition.kind if self._definition else "attribute" if self._method else "callable"
         return f"<remote {kind} {shown} of {'the newest unit' if unit is None else repr(unit)}>"
 
-    @property
-    def _parameters(self) -> tuple[Parameter, ...]:
+    def _parameters(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Parameter, ...]:
+        """What a kernel takes. Of one that lies in an object or a class the worker is asked, where that matters."""
         definition = self._definition
+        if definition is None and any(map(travels_by_parameter, (*args, *kwargs.values()))):
+            definition = self._asked()
         return definition.parameters if definition is not None and definition.kind == "kernel" else ()
+
+    def _asked(self) -> Definition | None:
+        target, name = self._target, self._method
+        if name is None and isinstance(target, Name):
+            owner, _, name = target.name.rpartition(".")
+            target = Name(unit=target.unit, name=owner)
+        if not name or (isinstance(target, Name) and not target.name):
+            return None
+        with self._exchange.releases.receiving():
+            result = self._exchange.call(GetAttribute(id="", target=target, name=name), AttributeResult)
+            # An object that can be called, perhaps: it is asked for by this, and goes again.
+            thawed(self._exchange, result.value, ours=True)
+        return result.definition
 
     def _site(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Site | None:
         if kwargs or self._limits is not _NO_LIMITS or recording_on(self._exchange) is not None:

@@ -13,6 +13,7 @@ import numpy as np
 from tiremote.protocol.attributes import AttributeResult, GetAttribute, SetAttribute
 from tiremote.protocol.errors import KernelArgumentError
 from tiremote.worker.engine.check import is_taichi_scope
+from tiremote.worker.engine.definitions import kernel_definition
 from tiremote.worker.engine.members import is_callable
 from tiremote.worker.engine.pairing import is_unit_object
 from tiremote.worker.engine.references import References, attribute, shown
@@ -38,7 +39,10 @@ class Attributes:
         target = self._references.resolve(request.target)
         value = attribute(target, request.name, shown(request.target, target))
         if is_callable(value, self._runtime):
-            return AttributeResult(callable=True)
+            runtime = self._runtime
+            is_kernel = runtime.is_kernel(value) or runtime.is_bound_kernel(value) or runtime.is_gradient(value)
+            definition = kernel_definition(request.name, value, runtime) if is_kernel else None
+            return AttributeResult(callable=True, definition=definition)
         # A property may have launched kernels.
         self._runtime.sync()
         return AttributeResult(value=self._sent(to_plain(value, self._runtime)))

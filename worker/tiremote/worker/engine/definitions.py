@@ -91,14 +91,7 @@ def _described(name: str, value: Any, line: int, checked: bool, runtime: TaichiR
             name=name,
             kind="kernel" if runtime.is_kernel(value) else "func",
             line=line,
-            parameters=tuple(
-                Parameter(
-                    name=each.name,
-                    takes=_takes(each.annotation, runtime),
-                    shape=_shape(each.annotation, runtime),
-                )
-                for each in runtime.parameters(callee)
-            ),
+            parameters=_parameters(callee, runtime),
             returns=_returns(tuple(callee.return_type or ()), runtime),
             doc=_doc(value),
             checked=checked,
@@ -125,6 +118,25 @@ def _described(name: str, value: Any, line: int, checked: bool, runtime: TaichiR
     if runtime.is_ndarray(value):
         return Definition(name=name, kind="ndarray", line=line, meta=_meta(value, runtime))
     return Definition(name=name, kind="value", line=line)
+
+
+def kernel_definition(name: str, kernel: Any, runtime: TaichiRuntime) -> Definition:
+    """What a kernel takes and returns as it is called from outside, got from an object or a class, or its ``grad``."""
+    behind, skipped = runtime.kernel_behind(kernel)
+    return Definition(
+        name=name,
+        kind="kernel",
+        parameters=_parameters(behind, runtime)[skipped:],
+        returns=_returns(tuple(behind.return_type or ()), runtime),
+        doc=_doc(behind.func),
+    )
+
+
+def _parameters(callee: Any, runtime: TaichiRuntime) -> tuple[Parameter, ...]:
+    return tuple(
+        Parameter(name=each.name, takes=_takes(each.annotation, runtime), shape=_shape(each.annotation, runtime))
+        for each in runtime.parameters(callee)
+    )
 
 
 def _takes(annotation: Any, runtime: TaichiRuntime) -> str:
