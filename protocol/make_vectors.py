@@ -241,6 +241,8 @@ REQUESTS: list[tuple[str, Request]] = [
     ("alloc an ndarray of zeros", Alloc(id=14, token=TOKEN, shape=(10,))),
     ("alloc a field of vectors", Alloc(id=14, token=TOKEN, kind="field", shape=(4, 4), element_shape=(3,),
                                        needs_grad=True, label="v")),
+    ("alloc a field of structs", Alloc(id=14, token=TOKEN, kind="field", shape=(4,), label="p", members={
+        "pos": ["f32", [3]], "mass": ["f32", []], "inner": {"n": ["i32", []]}})),
     ("alloc filled with a value", Alloc(id=14, token=TOKEN, dtype="i32", shape=(4,), fill="value", value=7)),
     ("alloc filled with a vector", Alloc(id=14, token=TOKEN, shape=(4,), element_shape=(2,), fill="value",
                                          value=[0.5, 2.0])),
@@ -494,6 +496,10 @@ MALFORMED: list[tuple[str, list[bytes]]] = [
     ("an array in an unknown coding", [_header(args=[_ext(1, ["f32", [2], "C", 0, "in", True, "zip"])]), bytes(8)]),
     ("a bench of no calls", [msgpack.packb(
         {"v": 1, "op": "bench", "id": 1, "token": TOKEN, "target": _ext(5, [None, "a"]), "repeats": 0})]),
+    ("a struct without members", [msgpack.packb(
+        {"v": 1, "op": "alloc", "id": 1, "token": TOKEN, "kind": "field", "members": {}})]),
+    ("a member that is no type", [msgpack.packb(
+        {"v": 1, "op": "alloc", "id": 1, "token": TOKEN, "kind": "field", "members": {"a": ["f32"]}})]),
     ("a lend before the first", [msgpack.packb(
         {"v": 1, "op": "lend", "id": 1, "token": TOKEN, "number": 0})]),
     ("digests that are cut off", [msgpack.packb(

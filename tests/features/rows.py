@@ -117,7 +117,7 @@ GROUPS: Mapping[str, tuple[Row, ...]] = {
     ),
     "fields": rows(
         *("dense", "pointer", "dynamic", "bitmasked", "quantised", "`FieldsBuilder`, `destroy`", "SOA and AOS"),
-        *("offsets", "matrix fields", "struct fields by member"),
+        *("offsets", "matrix fields", "struct fields by member", "struct fields of the client's"),
     ),
     "introspection": rows("kinds, parameters, returns, docstrings", "expected shapes", "captured globals", "AST dump"),
     "programs": rows("nbody", "game_of_life", "mpm88", "mpm99", "stable_fluid", "minimization", "odop_solar"),

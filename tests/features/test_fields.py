@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from features.rows import feature
-from tiremote.client import Session
+from tiremote.client import RemoteObject, Session
 from tiremote.protocol.errors import (
     CompileError,
     KernelArgumentError,
+    ProtocolError,
     Refused,
     StaleHandle,
     TiremoteError,
@@ -329,3 +332,70 @@ def test_what_a_struct_field_has_not(gpu: Session) -> None:
         gpu["structs"].particles.speed  # noqa: B018 - asking is what is tested
     with pytest.raises((CompileError, Refused)):
         gpu.compile_and_load("x = ti.field(ti.f32)\nti.root.dense(ti.i, 4)\n@ti.kernel\ndef f():\n    pass\nf()\n")
+
+
+# ---------------------------------------------------------------- struct fields that the client makes
+
+OF_THE_CLIENT = """
+@ti.kernel
+def push(p: ti.template(), by: ti.f32) -> ti.f32:
+    for i in ti.grouped(p):
+        p[i].mass += by
+        p[i].pos += ti.Vector([by, 0.0, 1.0])
+        p[i].inner.n += 1
+    return by
+"""
+
+
+def particles(gpu: Session, **how: Any) -> RemoteObject:
+    ti = gpu.ti
+    members = {"pos": ti.types.vector(3, ti.f32), "mass": ti.f32, "inner": {"n": ti.i32, "m": ti.math.mat2}}
+    return ti.Struct.field(members, **how)
+
+
+@feature("fields", "struct fields of the client's")
+def test_a_struct_field_that_the_client_makes(gpu: Session) -> None:
+    """Of zeros; kernels take it, members are fields, put and fetched alone and together, and it is freed."""
+    unit = gpu[gpu.compile_and_load(OF_THE_CLIENT).unit]
+    p = particles(gpu, shape=4, name="particles")
+    assert p.mass.to_numpy().tolist() == [0.0] * 4
+    p.mass.from_numpy(np.arange(4, dtype=np.float32))
+    unit.push(p, 2.0)
+    together = p.to_numpy()
+    assert together["mass"].tolist() == [2, 3, 4, 5]
+    assert together["pos"].tolist() == [[2, 0, 1]] * 4
+    assert together["inner"]["n"].tolist() == [1] * 4
+    assert p.inner.m.shape == (4,)
+    assert p.inner.m.to_numpy().shape == (4, 2, 2)
+    assert "particles" in [each.label for each in gpu.describe().arrays]
+    gpu.cleanup(p)
+    with pytest.raises(StaleHandle):
+        unit.push(p, 1.0)
+
+
+@feature("fields", "struct fields of the client's")
+def test_struct_fields_without_axes_and_with_many(gpu: Session) -> None:
+    """0-d and 3-d; each has a tree of its own, which comes back."""
+    unit = gpu[gpu.compile_and_load(OF_THE_CLIENT).unit]
+    trees = gpu.status().session.snode_trees
+    made = [particles(gpu), particles(gpu, shape=(2, 3, 4))]
+    assert [unit.push(each, 3.0) for each in made] == [3.0, 3.0]
+    assert gpu.status().session.snode_trees == trees + 2
+    for each in made:
+        gpu.cleanup(each)
+    assert gpu.status().session.snode_trees == trees
+    assert particles(gpu).mass.shape == ()
+    assert particles(gpu, shape=(2, 3, 4)).pos.to_numpy().shape == (2, 3, 4, 3)
+
+
+@feature("fields", "struct fields of the client's", wrong=True)
+@pytest.mark.parametrize("members", [{}, None, [], {"a": "f17"}, {"a": {}}, {"not a name": "f32"}, {"class": "f32"}])
+def test_what_is_no_struct_is_refused(gpu: Session, members: Any) -> None:
+    """With what came; the next one is made."""
+    with pytest.raises((KernelArgumentError, UnsupportedType, ProtocolError)):
+        gpu.ti.Struct.field(members, shape=2)
+    with pytest.raises(KernelArgumentError):
+        gpu.ti.Struct.field({"a": "f32"}, shape=-1)
+    with pytest.raises(KernelArgumentError):
+        gpu.ti.Struct.field({"a": "f32"}, shape=(1 << 20, 1 << 20))
+    assert gpu.ti.Struct.field({"a": "f32"}, shape=2).a.to_numpy().tolist() == [0.0, 0.0]

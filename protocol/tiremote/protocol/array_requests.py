@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import Any, ClassVar
 
+from tiremote.protocol.dtypes import dtype_of
 from tiremote.protocol.errors import ProtocolError, shown
 from tiremote.protocol.request import EngineRequest
 from tiremote.protocol.values import Ref, WireArray
@@ -65,6 +67,7 @@ class Alloc(EngineRequest):
     ``fill`` is ``empty``, ``value`` (with ``value``: a number, or those of one element in lists), ``arange`` or
     ``random`` (uniform in [0, 1), with ``seed``).
     ``needs_dual``, of fields, is for forward mode. With a ``target`` nothing is made: the target is filled.
+    ``members`` make a field of structs: by name ``[dtype, element shape]``, or members again.
     """
 
     op: ClassVar[str] = "alloc"
@@ -81,14 +84,38 @@ class Alloc(EngineRequest):
     label: str | None = None
     copy_of: Ref | None = None
     target: Ref | None = None
+    members: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         EngineRequest.__post_init__(self)
         _one_of("kind", self.kind, KINDS)
+        if self.members is not None:
+            if self.kind != "field" or self.element_shape or self.fill != "empty" or self.needs_grad or self.needs_dual:
+                raise ProtocolError("members are of a field of structs of zeros, which has no gradient")
+            _check_members(self.members)
         _one_of("fill", self.fill, FILLS)
         for size in (*self.shape, *self.element_shape):
             if size < 0:
                 raise ProtocolError(f"a shape's sizes count from 0; {size} came")
+
+
+def _check_members(members: Any) -> None:
+    if not isinstance(members, dict) or not members:
+        raise ProtocolError(f"the members of a struct are a map of their names, at least one; {shown(members)} came")
+    for name, member in members.items():
+        if not isinstance(name, str) or not name.isidentifier() or iskeyword(name) or name.startswith("__"):
+            raise ProtocolError(f"a member has a name that can be written in source; {shown(name)} came")
+        if isinstance(member, dict):
+            _check_members(member)
+            continue
+        if not isinstance(member, list | tuple) or len(member) != 2 or not isinstance(member[1], list | tuple):
+            raise ProtocolError(f"member {name} is [dtype, element shape] or a map of members; {shown(member)} came")
+        dtype, sizes = member
+        if not isinstance(dtype, str):
+            raise ProtocolError(f"member {name} has the name of a dtype first; {shown(dtype)} came")
+        dtype_of(dtype)
+        if not all(type(size) is int and size > 0 for size in sizes) or len(sizes) > 2:
+            raise ProtocolError(f"member {name} has at most two sizes, from 1; {shown(sizes)} came")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

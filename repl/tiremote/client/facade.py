@@ -16,6 +16,7 @@ from tiremote.client.autodiff import Autodiff
 from tiremote.client.exchange import Exchange
 from tiremote.client.fitting import fitting
 from tiremote.client.type_names import LONG_NAMES, TAICHI_NAMES, DType, wire_name
+from tiremote.client.units import RemoteObject, thawed
 from tiremote.protocol.dtypes import dtype_of
 from tiremote.protocol.errors import KernelArgumentError
 from tiremote.protocol.messages import Alloc
@@ -46,8 +47,8 @@ def _called(name: str) -> Callable[[F], F]:
 
 class Facade:
     """``ti.f32`` and the other dtypes, ``ti.ndarray``, ``ti.field``, ``ti.Vector.ndarray``, ``ti.Vector.field``,
-    ``ti.Matrix.ndarray``, ``ti.Matrix.field``, ``ti.types.vector``, ``ti.types.matrix``, ``ti.math.vec3`` and its
-    kin, ``ti.ad``, ``ti.sync``.
+    ``ti.Matrix.ndarray``, ``ti.Matrix.field``, ``ti.Struct.field``, ``ti.types.vector``, ``ti.types.matrix``,
+    ``ti.math.vec3`` and its kin, ``ti.ad``, ``ti.sync``.
 
     Everything else of Taichi belongs into the source that is loaded on the worker.
     """
@@ -60,6 +61,7 @@ class Facade:
         self.math = _Math()
         self.Vector = _VectorMaker(self)
         self.Matrix = _MatrixMaker(self)
+        self.Struct = _StructMaker(self)
 
     @_called("ti.ndarray")
     def ndarray(self, dtype: Any, shape: Shape, *, needs_grad: bool = False, label: str | None = None) -> RemoteArray:
@@ -97,12 +99,12 @@ class Facade:
         close = get_close_matches(name, dir(self), n=1)
         raise AttributeError(
             f"gpu.ti has no {name!r}{f'; did you mean {close[0]!r}?' if close else ':'} "
-            f"it has {', '.join(TAICHI_NAMES)}, ndarray, field, Vector, Matrix, types, math, ad and sync; "
+            f"it has {', '.join(TAICHI_NAMES)}, ndarray, field, Vector, Matrix, Struct, types, math, ad and sync; "
             "the rest of Taichi is for source that compile_and_load() sends"
         )
 
     def __dir__(self) -> list[str]:
-        return [*TAICHI_NAMES, "Matrix", "Vector", "ad", "field", "math", "ndarray", "sync", "types"]
+        return [*TAICHI_NAMES, "Matrix", "Struct", "Vector", "ad", "field", "math", "ndarray", "sync", "types"]
 
     def __repr__(self) -> str:
         return f"<Taichi's arrays on {self._exchange.address}>"
@@ -232,6 +234,46 @@ class _MatrixMaker:
         """A field of ``n`` by ``m`` matrices."""
         element = self._ti.types.matrix(n, m, dtype)
         return self._ti.field(element, shape, name=name, needs_grad=needs_grad, needs_dual=needs_dual, label=label)
+
+
+@dataclass(frozen=True, slots=True)
+class _StructMaker:
+    """``ti.Struct``. A struct itself is a dict here, which kernels take for one."""
+
+    _ti: Facade
+
+    @_called("ti.Struct.field")
+    def field(
+        self, members: Mapping[str, Any], shape: Shape = (), *, name: str = "", label: str | None = None
+    ) -> RemoteObject:
+        """A new field of structs of zeros: ``{"pos": ti.types.vector(3, ti.f32), "mass": ti.f32}``.
+
+        A member is what `Facade.field` takes as dtype, or such a map again. What comes is used as a struct field of the
+        source is: ``p.mass`` is a remote field, ``p.to_numpy()`` gives arrays by member, and kernels take it as a
+        template. After a crash it is lost.
+        """
+        exchange = self._ti._exchange
+        request = Alloc(
+            id="",
+            kind="field",
+            members=self._members(members),
+            shape=_shape(shape),
+            label=name or None if label is None else label,
+        )
+        with exchange.releases.receiving():
+            return cast(RemoteObject, thawed(exchange, transfer.held(exchange, request), ours=True))
+
+    def _members(self, members: Any) -> dict[str, Any]:
+        if not isinstance(members, Mapping) or not members:
+            raise KernelArgumentError(f"ti.Struct.field takes a dict of its members, not {members!r}")
+        return {name: self._member(member) for name, member in members.items()}
+
+    def _member(self, member: Any) -> Any:
+        if isinstance(member, Mapping):
+            return self._members(member)
+        element = member.shape if isinstance(member, ElementType) else ()
+        dtype = member.dtype if isinstance(member, ElementType) else member
+        return [wire_name(dtype, self._ti._options), list(element)]
 
 
 def _numbers(values: Any, dt: Any, options: Mapping[str, Any], what: str, dims: tuple[int, ...]) -> np.ndarray:

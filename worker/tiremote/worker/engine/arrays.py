@@ -64,7 +64,7 @@ class Arrays:
         self, dtype: str, shape: Sequence[int], element_shape: Sequence[int] = (), needs_grad: bool = False
     ) -> Any:
         """A new ndarray of zeros. Raises `UnsupportedType`, `KernelArgumentError`, `OutOfMemory`."""
-        meta = self._checked_meta(dtype, shape, element_shape, needs_grad)
+        meta = self.checked_meta(dtype, shape, element_shape, needs_grad)
         return self._made(meta, needs_grad, self._runtime.make_ndarray)
 
     def create_field(
@@ -76,7 +76,12 @@ class Arrays:
         needs_dual: bool = False,
     ) -> Any:
         """A new dense field of zeros in a tree of its own. Raises likewise, and `Refused` at the 513th tree."""
-        meta = self._checked_meta(dtype, shape, element_shape, needs_grad, needs_dual)
+        meta = self.checked_meta(dtype, shape, element_shape, needs_grad, needs_dual)
+        self.make_room_for_tree()
+        return self._made(meta, needs_grad, functools.partial(self._runtime.make_field, needs_dual=needs_dual))
+
+    def make_room_for_tree(self) -> None:
+        """Call it before a field is made. Raises `Refused` at the 513th tree."""
         # One early: the first launch makes a tree for the root, after which nothing can be released any more, because
         # the new field is in the middle of being placed.
         if self._runtime.snode_tree_count() >= MAX_SNODE_TREES - 1:
@@ -87,18 +92,17 @@ class Arrays:
                 f"there are {count} SNode trees and Taichi holds {MAX_SNODE_TREES}: "
                 "clean up fields that are no longer used, or use an ndarray"
             )
-        return self._made(meta, needs_grad, functools.partial(self._runtime.make_field, needs_dual=needs_dual))
 
     def create_host_array(
         self, dtype: str, shape: Sequence[int], element_shape: Sequence[int] = (), needs_grad: bool = False
     ) -> np.ndarray:
         """A new NumPy array of zeros that stays on the worker. Raises likewise."""
-        meta = self._checked_meta(dtype, shape, element_shape, needs_grad)
-        self._check_memory(meta.nbytes)
+        meta = self.checked_meta(dtype, shape, element_shape, needs_grad)
+        self.check_memory(meta.nbytes)
         return np.zeros(meta.full_shape, dtype_of(meta.dtype))
 
     def _made(self, meta: ArrayMeta, needs_grad: bool, make: Callable[..., Any]) -> Any:
-        self._check_memory(meta.nbytes * (2 if needs_grad else 1))
+        self.check_memory(meta.nbytes * (2 if needs_grad else 1))
         try:
             return make(meta.dtype, meta.shape, meta.element_shape, needs_grad)
         except RuntimeError as error:
@@ -109,7 +113,7 @@ class Arrays:
                 requested=meta.nbytes,
             ) from None
 
-    def _checked_meta(
+    def checked_meta(
         self,
         dtype: str,
         shape: Sequence[int],
@@ -117,6 +121,7 @@ class Arrays:
         needs_grad: bool,
         needs_dual: bool = False,
     ) -> ArrayMeta:
+        """What such an array is. Raises `KernelArgumentError` for what there cannot be."""
         itemsize = dtype_of(dtype).itemsize
         for name, sizes, most in (
             ("shape", shape, self._runtime.max_dimensions()),
@@ -147,7 +152,7 @@ class Arrays:
                 )
         return meta
 
-    def _check_memory(self, requested: int) -> None:
+    def check_memory(self, requested: int) -> None:
         where, available = self.available()
         if requested > available:
             raise OutOfMemory(

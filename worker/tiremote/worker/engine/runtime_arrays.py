@@ -350,6 +350,22 @@ class ArrayRuntime(RuntimeModules):
         made.__dict__[_MADE] = True
         return made
 
+    def make_struct_field(self, members: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
+        """A new field of structs of zeros, likewise; ``members`` are (dtype, element shape) or members again."""
+        made = self.ti.Struct.field(self._member_types(members))
+        builder = self.ti.FieldsBuilder()
+        (builder.dense(self.ti.axes(*range(len(shape))), shape) if shape else builder).place(made)
+        builder.finalize()
+        return made
+
+    def _member_types(self, members: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: self.ti.types.struct(**self._member_types(member))
+            if isinstance(member, Mapping)
+            else self._element_type(member[0], tuple(member[1]))
+            for name, member in members.items()
+        }
+
     def _element_type(self, dtype: str, element_shape: tuple[int, ...]) -> Any:
         scalar = self.dtype_object(dtype)
         if not element_shape:

@@ -297,7 +297,7 @@ class Service:
             made: Any = self._arrays.read(original)
             self.moved = self._copies.copied(request.copy_of, original)
         else:
-            made = make_array(request, self._arrays)
+            made = make_array(request, self._arrays, self._runtime)
             if request.fill != "empty":
                 self._fill(made, request)
         return ArrayResult(holding=self._keep(made, request.label, made=True))
