@@ -426,7 +426,8 @@ class Player:
             if name not in lost:
                 raise Wrong(f"{name} is neither back nor lost: {error}") from error
             if name == "sim.total":
-                known.holds, known.exact = np.zeros_like(known.holds), False
+                # Nothing is left of a copy that was feared, either.
+                self._known[name] = Known(np.zeros_like(known.holds))
             else:
                 gone.append(self._arrays[name])
                 self._forget(name)
