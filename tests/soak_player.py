@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tiremote.client import RemoteArray, Session
-from tiremote.protocol.errors import CompileError, EngineError, Interrupted, KernelRuntimeError, StaleHandle
+from tiremote.protocol.errors import CompileError, EngineError, KernelRuntimeError, StaleHandle
 
 #: Numbers in the field ``total``; a second shape, so that a reload can declare it otherwise.
 SIZES = (16, 24)
@@ -398,12 +398,14 @@ class Player:
     def _lost(self, error: EngineError) -> None:
         """Brings the model to where the error says that the session is."""
         self._tally.losses[type(error).__name__] += 1
-        if not error.restored:
+        if not (error.restored or error.lost or error.as_of):
             # The code stopped by itself, or never began: everything is as it was.
-            if not isinstance(error, Interrupted) and not self._stopped_by_itself(error):
-                raise Wrong(f"{error} does not say what is loaded again") from error
             self._ran()
             return
+        # What two engines in a row died over while they loaded it is not loaded into a third.
+        given_up = any(each.startswith("sim (") for each in error.lost)
+        if not error.restored and not given_up and self._texts:
+            raise Wrong(f"{error} does not say what is loaded again") from error
         there = {one.name for one in error.as_of}
         lost = {each.partition(" (")[0]: each for each in error.lost}
         gone = []
@@ -421,6 +423,7 @@ class Player:
                 continue
             # What two engines in a row have died over, here of the one who kills them, is not put into a third.
             feared = "while it was put back" in lost.get(name, "")
+            feared |= given_up and name == "sim.total"
             if known.copy is not None and not (known.unsure or restarted or known.torn or feared):
                 raise Wrong(f"{name} had a copy and is not back: {error}") from error
             if name not in lost:
@@ -440,6 +443,8 @@ class Player:
         except EngineError as again:
             # Another engine is gone: that is told here, and once.
             self._lost(again)
+        if given_up:
+            self._load_again()
 
     def _is_stale(self, array: RemoteArray) -> None:
         try:
@@ -448,5 +453,11 @@ class Player:
             return
         raise Wrong(f"{array} is lost, and can be fetched")
 
-    def _stopped_by_itself(self, error: EngineError) -> bool:
-        return not error.lost and not error.as_of
+    def _load_again(self) -> None:
+        """The unit, of which nothing is left, not even its versions."""
+        self._texts.clear()
+        while not self._texts:
+            try:
+                self._load(constant=1, size=SIZES[0])
+            except EngineError as error:
+                self._lost(error)
