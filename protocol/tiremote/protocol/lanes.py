@@ -21,12 +21,48 @@ LENGTH = struct.Struct("<I")
 #: Bytes of a message there: it holds numbers alone.
 MAX_CALL = 1 << 16
 
+#: Bytes to ask the socket for at a time: most messages have some thirty.
+READ_BYTES = 4096
+
+#: The types of what a call can be given anew. No others: a bool is not an int here, nor a NumPy scalar a float.
+NUMBERS = (bool, int, float)
+
 #: Sites that an engine remembers for one client.
 MAX_SITES = 1024
 
 #: Seconds without a call after which the engine takes itself back, and seconds after which it does so in any case.
 IDLE = 0.05
 LONGEST = 2.0
+
+
+def framed(message: bytes) -> bytes:
+    """As it goes over the socket."""
+    return LENGTH.pack(len(message)) + message
+
+
+class Frames:
+    """Takes messages out of what comes over the socket."""
+
+    def __init__(self) -> None:
+        self._came = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        """So much has come."""
+        self._came += data
+
+    def next(self) -> bytes | None:
+        """The next message that is whole. Raises `ProtocolError` for a length above `MAX_CALL`."""
+        if len(self._came) < LENGTH.size:
+            return None
+        (length,) = LENGTH.unpack_from(self._came)
+        if length > MAX_CALL:
+            raise ProtocolError(f"over a lane go messages of at most {MAX_CALL} bytes; one of {length} came")
+        end = LENGTH.size + length
+        if len(self._came) < end:
+            return None
+        message = bytes(self._came[LENGTH.size : end])
+        del self._came[:end]
+        return message
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,8 +10,6 @@ import contextlib
 import socket
 import sys
 import threading
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +18,17 @@ import msgpack
 from tiremote.client.remote import Remote
 from tiremote.client.request_future import RequestFuture
 from tiremote.protocol.errors import EngineError, ProtocolError, Refused
-from tiremote.protocol.lanes import LENGTH, MAX_SITES, LaneResult, Lend, LendResult, OpenLane
+from tiremote.protocol.lanes import (
+    MAX_SITES,
+    NUMBERS,
+    READ_BYTES,
+    Frames,
+    LaneResult,
+    Lend,
+    LendResult,
+    OpenLane,
+    framed,
+)
 from tiremote.protocol.plain import load
 from tiremote.protocol.receipts import Timing
 from tiremote.protocol.results import RunResult
@@ -39,12 +47,6 @@ _WORTH = 32
 #: Seconds for which a call is not made the long way: by that the front knows what is used, and that somebody is here.
 _LONG_WAY_AFTER = 30.0
 
-#: Bytes that are asked for at a time: most answers have some thirty.
-_READ_BYTES = 4096
-
-#: What a call can be given anew.
-_NUMBERS = (bool, int, float)
-
 
 @dataclass(slots=True, eq=False)
 class Site:
@@ -59,20 +61,19 @@ class Site:
 class Lane:
     """One client's way to its session's engine. Usable from every thread: one at a time goes over it."""
 
-    def __init__(self, exchange: Exchange, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._clock = clock
         self._lock = threading.Lock()
         self._sites: dict[tuple[Any, ...], Site] = {}
         self._numbers = 0
         #: None before it is tried, and where there is none to be had.
         self._socket: socket.socket | None = None
         self._hopeless = sys.platform != "linux"
-        self._in = bytearray()
+        self._frames = Frames()
         self._lend: RequestFuture[LendResult] | None = None
         self._lends = 0
+        #: Of the last lend.
         self._calls = 0
-        self._calls_before = 0
         #: The error of a lend that a call has raised.
         self._told: BaseException | None = None
         self._telling = threading.Lock()
@@ -90,7 +91,7 @@ class Lane:
         key: list[Any] = [target, method]
         for each in args:
             kind = type(each)
-            if kind in _NUMBERS:
+            if kind in NUMBERS:
                 key.append(kind)
             elif isinstance(each, Remote):
                 key.append(each._target)
@@ -107,7 +108,7 @@ class Lane:
 
     def made(self, site: Site, result: RunResult) -> None:
         """It was called the long way; what the engine said of it."""
-        now, sent = self._clock(), self._exchange.sent
+        now, sent = self._exchange.clock(), self._exchange.sent
         in_a_row = sent == self._sent + 1 and now - self._last < _GAP
         self._in_a_row = self._in_a_row + 1 if in_a_row and result.remembered else 0
         self._last, self._sent = now, sent
@@ -117,7 +118,7 @@ class Lane:
         """Whether the call is to be made over the lane."""
         if site.losses != self._exchange.losses:
             return False
-        now = self._clock()
+        now = self._exchange.clock()
         if now - site.since > _LONG_WAY_AFTER:
             return False
         if self._sent != self._exchange.sent:
@@ -146,7 +147,7 @@ class Lane:
         lend = self._lend
         if lend is None:
             return False, None
-        numbers = [each for each in args if type(each) in _NUMBERS]
+        numbers = [each for each in args if type(each) in NUMBERS]
         try:
             self._calls += 1
             answer = self._asked(msgpack.packb([self._lends, self._calls, site.number, numbers]))
@@ -164,7 +165,7 @@ class Lane:
             self._drop()
             self._raise_from(lend)
             return False, None
-        self._last = self._clock()
+        self._last = self._exchange.clock()
         if len(answer) == 3:
             _, seconds, value = answer
             self._exchange.last_timing = Timing(launch=seconds, total=seconds)
@@ -197,7 +198,7 @@ class Lane:
             return False
         sock = self._socket
         self._lends += 1
-        self._calls_before = self._calls
+        self._calls = 0
         request = Lend(id="", number=self._lends, events=self._exchange.events)
         lend: RequestFuture[LendResult] = self._exchange.submit(request, LendResult, lambda result: result)
         self._sent = self._exchange.sent
@@ -230,13 +231,12 @@ class Lane:
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
                 sock.connect(f"\0{told.address}")
-                first = msgpack.packb([told.secret])
-                sock.sendall(LENGTH.pack(len(first)) + first)
+                sock.sendall(framed(msgpack.packb([told.secret])))
             except OSError:
                 sock.close()
             else:
                 self._socket = sock
-                self._in.clear()
+                self._frames = Frames()
                 return True
         # The worker is elsewhere.
         self._hopeless = True
@@ -249,16 +249,14 @@ class Lane:
         if sock is None:
             return None
         try:
-            sock.sendall(LENGTH.pack(len(message)) + message)
+            sock.sendall(framed(message))
             while True:
-                while len(self._in) < LENGTH.size or len(self._in) < LENGTH.size + LENGTH.unpack_from(self._in)[0]:
-                    came = sock.recv(_READ_BYTES)
-                    if not came:
+                while (came := self._frames.next()) is None:
+                    data = sock.recv(READ_BYTES)
+                    if not data:
                         return None
-                    self._in += came
-                end = LENGTH.size + LENGTH.unpack_from(self._in)[0]
-                answer = load(bytes(self._in[LENGTH.size : end]))
-                del self._in[:end]
+                    self._frames.feed(data)
+                answer = load(came)
                 if not isinstance(answer, list) or not answer:
                     raise ProtocolError("what came over the lane is no answer")
                 # An earlier lend was over when nobody waited.
@@ -272,7 +270,7 @@ class Lane:
         if self._lend is None:
             return
         self._lend = None
-        paid = self._calls - self._calls_before >= _WORTH
+        paid = self._calls >= _WORTH
         self._patience = _PATIENT if paid else min(2 * self._patience, _MOST_PATIENT)
         self._in_a_row = self._patience if paid else 0
 

@@ -16,7 +16,19 @@ from typing import Any, Protocol
 import msgpack
 
 from tiremote.protocol.errors import ProtocolError, Refused, shown
-from tiremote.protocol.lanes import IDLE, LENGTH, LONGEST, MAX_CALL, LaneResult, Lend, LendResult, OpenLane
+from tiremote.protocol.lanes import (
+    IDLE,
+    LENGTH,
+    LONGEST,
+    MAX_CALL,
+    READ_BYTES,
+    Frames,
+    LaneResult,
+    Lend,
+    LendResult,
+    OpenLane,
+    framed,
+)
 from tiremote.protocol.plain import load
 from tiremote.worker.engine.sites import Sites
 
@@ -25,9 +37,6 @@ _MOST_LANES = 16
 
 #: Linux alone has Unix sockets that are no files, and are gone with their process however it ends.
 _HAS_LANES = sys.platform == "linux"
-
-#: Bytes that are asked for at a time: most calls have some thirty.
-_READ_BYTES = 4096
 
 #: Seconds for what has come already where a client does as it should.
 _HERE_ALREADY = 0.5
@@ -130,7 +139,7 @@ class _Lane:
         self.address = f"tiremote-{os.getpid()}-{secrets.token_hex(8)}"
         self.secret = secrets.token_bytes(16)
         self.closed = False
-        self._in = bytearray()
+        self._frames = Frames()
         self._poller = select.poll()
         self._poller.register(link, select.POLLIN)
         self._listens = True
@@ -175,9 +184,9 @@ class _Lane:
     def send(self, message: bytes) -> None:
         """A client that is gone is no error; one that reads nothing of what it asks for is as good as gone."""
         if not self.closed:
-            framed = LENGTH.pack(len(message)) + message
+            data = framed(message)
             try:
-                whole = self._socket.send(framed) == len(framed)
+                whole = self._socket.send(data) == len(data)
             except OSError:
                 whole = False
             if not whole:
@@ -186,26 +195,14 @@ class _Lane:
     def receive(self) -> list[bytes]:
         """Takes what has come, which `wait` has said; the messages that are whole."""
         try:
-            return self._receive()
-        except OSError:
+            came = self._socket.recv(READ_BYTES)
+            self._frames.feed(came)
+            messages = list(iter(self._frames.next, None))
+        except (OSError, ProtocolError):
+            came = b""
+        if not came:
             self.close()
             return []
-
-    def _receive(self) -> list[bytes]:
-        came = self._socket.recv(_READ_BYTES)
-        if not came:
-            raise ConnectionResetError
-        self._in += came
-        messages = []
-        while len(self._in) >= LENGTH.size:
-            (length,) = LENGTH.unpack_from(self._in)
-            if length > MAX_CALL:
-                raise ConnectionResetError
-            end = LENGTH.size + length
-            if len(self._in) < end:
-                break
-            messages.append(bytes(self._in[LENGTH.size : end]))
-            del self._in[:end]
         return messages
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tiremote.protocol.lanes import MAX_SITES
+from tiremote.protocol.lanes import MAX_SITES, NUMBERS
 from tiremote.protocol.messages import Run
 from tiremote.protocol.values import Handle, Name
 from tiremote.worker.engine.arguments import BoundCall
@@ -21,9 +21,6 @@ from tiremote.worker.engine.signature import ScalarType
 
 if TYPE_CHECKING:
     from tiremote.worker.engine.runtime import TaichiRuntime
-
-#: What travels as a number, and is one at the other end.
-_NUMBERS = (bool, int, float)
 
 #: A client, by its token, and the number that it gave the site.
 Key = tuple[str | None, int]
@@ -43,7 +40,8 @@ class Sites:
 
     def __init__(self, runtime: TaichiRuntime) -> None:
         self._runtime = runtime
-        self._sites: dict[Key, Site] = {}
+        #: By clients, and their numbers.
+        self._sites: dict[str | None, dict[int, Site]] = {}
 
     def clear(self) -> None:
         """Forgets all of them."""
@@ -54,13 +52,13 @@ class Sites:
         if request.site is None:
             return False
         site = self._site(request, call, result)
-        self._sites.pop((request.token, request.site), None)
+        mine = self._sites.setdefault(request.token, {})
+        mine.pop(request.site, None)
         if site is None:
             return False
-        self._sites[request.token, request.site] = site
-        mine = [key for key in self._sites if key[0] == request.token]
+        mine[request.site] = site
         if len(mine) > MAX_SITES:
-            del self._sites[mine[0]]
+            del mine[next(iter(mine))]
         return True
 
     def _site(self, request: Run, call: BoundCall, result: Any) -> Site | None:
@@ -71,7 +69,7 @@ class Sites:
             return None
         numbers = []
         for position, (came, parameter) in enumerate(zip(request.args, call.parameters, strict=False)):
-            if type(came) in _NUMBERS and isinstance(parameter.takes, ScalarType):
+            if type(came) in NUMBERS and isinstance(parameter.takes, ScalarType):
                 numbers.append((position, parameter.convert))
             elif not isinstance(came, Handle | Name):
                 return None
@@ -82,7 +80,8 @@ class Sites:
 
         Numbers that the kernel does not take are for `bind` to refuse.
         """
-        site = self._sites.get(key)
+        token, which = key
+        site = self._sites.get(token, {}).get(which)
         if site is None or len(numbers) != len(site.numbers):
             return False, None
         values = site.values

@@ -12,7 +12,7 @@ from typing import Any
 
 from tiremote.protocol.codec import encode
 from tiremote.protocol.errors import TiremoteError
-from tiremote.protocol.lanes import MAX_SITES, Lend, LendResult
+from tiremote.protocol.lanes import MAX_SITES, NUMBERS, Lend, LendResult
 from tiremote.protocol.messages import Run
 from tiremote.protocol.packing import pack
 from tiremote.protocol.plain import load
@@ -33,9 +33,9 @@ def remember(job: Job) -> None:
             del sites[next(iter(sites))]
 
 
-def doing(job: Job | None, calls: Calls) -> Job | None:
+def doing(job: Job, calls: Calls) -> Job | None:
     """What an engine does for a job that it has begun: None between two calls over a lane."""
-    if job is None or not isinstance(job.request, Lend):
+    if not isinstance(job.request, Lend):
         return job
     if calls.call is None:
         return None
@@ -78,4 +78,4 @@ def _called(seat: Seat, lend: Lend, call: bytes) -> Run | None:
 
 def _with_numbers(args: Sequence[Any], numbers: Sequence[Any]) -> tuple[Any, ...]:
     following = iter(numbers)
-    return tuple(next(following, each) if isinstance(each, bool | int | float) else each for each in args)
+    return tuple(next(following, each) if type(each) in NUMBERS else each for each in args)
