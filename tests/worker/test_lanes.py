@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import msgpack
@@ -15,6 +16,7 @@ from tiremote.protocol.lanes import LENGTH, MAX_CALL, Lend, OpenLane
 from tiremote.worker.engine.lanes import Lanes
 from tiremote.worker.engine.nudges import Stopped
 from tiremote.worker.engine.sites import Key, Sites
+from tiremote.worker.page import Calls, Page
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="lanes are Unix sockets without a file")
 
@@ -219,3 +221,17 @@ def test_a_client_that_reads_nothing_is_let_go(bench: Bench) -> None:
     send(client, [1, 1, 1, []])
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
     assert bench.lend() > 0
+
+
+def test_a_call_that_failed_is_none_of_the_next_request(tmp_path: Path) -> None:
+    """The page tells of the request that was begun last, whatever became of the one before."""
+    file = tmp_path / "page"
+    file.write_bytes(bytes(Page.SIZE))
+    with file.open("r+b") as opened:
+        page = Page(opened.fileno())
+    page.begun = 1
+    page.mark_call(b"a call that raises")
+    assert page.calls == Calls(calls=1, call=b"a call that raises")
+    page.begun = 2
+    assert page.calls == Calls()
+    page.close()

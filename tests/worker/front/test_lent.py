@@ -39,9 +39,10 @@ def test_status_tells_the_call_and_nothing_between_two(bench: FrontBench, token:
     bench.calls[number] = call(3, 5)
     session = bench.result(bench.ask(Status(id="busy", token=token)))["session"]
     assert (session["state"], session["running"]["target"]) == ("busy", "run sim.step")
+    assert session["queued"] == 0
     bench.calls[number] = Calls(calls=3)
     session = bench.result(bench.ask(Status(id="idle", token=token)))["session"]
-    assert (session["state"], session["running"]) == ("idle", None)
+    assert (session["state"], session["running"], session["queued"]) == ("idle", None, 0)
 
 
 def test_a_lend_is_nothing_to_collect(bench: FrontBench, token: str) -> None:

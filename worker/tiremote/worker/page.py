@@ -52,8 +52,10 @@ class Page:
 
     @begun.setter
     def begun(self, key: int) -> None:
-        self._NUMBER.pack_into(self._memory, 8, key)
+        # Whatever was called for the one before, also where that ended in an error.
+        self.mark_call(None)
         self._NUMBER.pack_into(self._memory, self._CALLS, 0)
+        self._NUMBER.pack_into(self._memory, 8, key)
 
     def withdraw(self, key: int, place: int) -> None:
         """Written by the front."""

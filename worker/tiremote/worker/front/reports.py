@@ -37,7 +37,10 @@ def session_status(
             client=job.seat.client,
             compiling=is_compiling(job),
         )
-    waiting = (len(engine.inflight) if engine else 0) - (job is not None)
+    waiting = len(engine.inflight) if engine else 0
+    if job is not None or session.is_lent():
+        # The first of them is what it does, or may do at any time.
+        waiting -= 1
     return SessionStatus(
         session=session.name or session.id,
         state=state,

@@ -303,6 +303,11 @@ class Session:
         """What the engine is busy with."""
         return self.engine.inflight[0] if self.engine and self.engine.inflight else None
 
+    def is_lent(self) -> bool:
+        """Whether its engine is with a client's lane, or will be when it begins what it was sent."""
+        job = self.running()
+        return job is not None and isinstance(job.request, Lend)
+
     @property
     def last_needed(self) -> float:
         """When a client was heard or work was done last: its lease counts from then."""
