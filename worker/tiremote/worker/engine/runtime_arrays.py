@@ -13,7 +13,7 @@ import numpy as np
 from tiremote.protocol.dtypes import DTYPES, name_of
 from tiremote.protocol.errors import Refused, UnsupportedType
 from tiremote.worker.engine.argpacks import mend_structs_in_packs
-from tiremote.worker.engine.runtime_modules import RuntimeModules
+from tiremote.worker.engine.runtime_making import MakingRuntime
 from tiremote.worker.engine.signature import (
     ArrayMeta,
     ArrayType,
@@ -29,10 +29,9 @@ from tiremote.worker.engine.template_keys import told_apart
 from tiremote.worker.engine.ways import Way
 
 _META = "_tiremote_meta"
-_MADE = "_tiremote_made"
 
 
-class ArrayRuntime(RuntimeModules):
+class ArrayRuntime(MakingRuntime):
     """Signatures of kernels, and everything that lies in an array."""
 
     kernel_class: type[Any]
@@ -275,10 +274,6 @@ class ArrayRuntime(RuntimeModules):
             return self.has_grad(value)
         return value.grad is not None and all(each.ptr.snode() is not None for each in value.grad.vars)
 
-    def is_made_here(self, field: Any) -> bool:
-        """Whether `make_field` has made it."""
-        return _MADE in field.__dict__
-
     def field_offset(self, field: Any) -> tuple[int, ...]:
         """The index of a field's first element: zeros unless it was made with ``offset``."""
         offset = tuple(map(int, field.snode.ptr.offset)) or (0,) * len(field.shape)
@@ -325,54 +320,6 @@ class ArrayRuntime(RuntimeModules):
     def max_dimensions(self) -> int:
         """The most axes of a field or ndarray, without the element's own."""
         return int(self.core.get_max_num_indices())
-
-    def make_ndarray(self, dtype: str, shape: tuple[int, ...], element_shape: tuple[int, ...], needs_grad: bool) -> Any:
-        """A new ndarray of zeros; shapes were checked before."""
-        return self.ti.ndarray(self._element_type(dtype, element_shape), shape, needs_grad=needs_grad)
-
-    def make_field(
-        self,
-        dtype: str,
-        shape: tuple[int, ...],
-        element_shape: tuple[int, ...],
-        needs_grad: bool,
-        needs_dual: bool = False,
-    ) -> Any:
-        """A new field of zeros in an SNode tree of its own, so that it can be given back alone."""
-        axes = self.ti.axes(*range(len(shape)))
-        made = self.ti.field(self._element_type(dtype, element_shape), needs_grad=needs_grad, needs_dual=needs_dual)
-        # Not before it is known that there can be such a field: one that is not finished is in the way of every launch.
-        builder = self.ti.FieldsBuilder()
-        for each in [made, *[made.grad] * needs_grad, *[made.dual] * needs_dual]:
-            # A 0-d field is placed at the root itself.
-            (builder.dense(axes, shape) if shape else builder).place(each)
-        builder.finalize()
-        made.__dict__[_MADE] = True
-        return made
-
-    def make_struct_field(self, members: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
-        """A new field of structs of zeros, likewise; ``members`` are (dtype, element shape) or members again."""
-        made = self.ti.Struct.field(self._member_types(members))
-        builder = self.ti.FieldsBuilder()
-        (builder.dense(self.ti.axes(*range(len(shape))), shape) if shape else builder).place(made)
-        builder.finalize()
-        return made
-
-    def _member_types(self, members: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            name: self.ti.types.struct(**self._member_types(member))
-            if isinstance(member, Mapping)
-            else self._element_type(member[0], tuple(member[1]))
-            for name, member in members.items()
-        }
-
-    def _element_type(self, dtype: str, element_shape: tuple[int, ...]) -> Any:
-        scalar = self.dtype_object(dtype)
-        if not element_shape:
-            return scalar
-        if len(element_shape) == 1:
-            return self.ti.types.vector(element_shape[0], scalar)
-        return self.ti.types.matrix(*element_shape, scalar)
 
     def free_what_is_dropped(self) -> None:
         """Mends what keeps the memory of arrays for ever after their last reference is gone. Once is enough."""
