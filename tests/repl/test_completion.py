@@ -53,9 +53,7 @@ class Typed:
             meta,  # type: ignore[arg-type]
         )
         self.gpu.describe = None  # type: ignore[assignment, method-assign]
-        self.completer = PromptCompleter(
-            lambda: self.names, self.shell.commands, lambda: self.description, lambda: ["lab"]
-        )
+        self.completer = PromptCompleter(lambda: self.names, self.shell.commands, lambda: self.description)
 
     def offers(self, text: str) -> dict[str, str]:
         found = self.completer.get_completions(Document(text), CompleteEvent(completion_requested=True))

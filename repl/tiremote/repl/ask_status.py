@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tiremote.client import Session
 from tiremote.client.exchange import Exchange
-from tiremote.client.keys import load_keys
+from tiremote.client.keys import CurveKeys, load_keys
 from tiremote.client.link import Link
 from tiremote.protocol.messages import Bye, Status
 from tiremote.protocol.results import ByeResult, SessionLine, WorkerStatus
@@ -28,7 +28,7 @@ def ask_status(
 
     Raises `WorkerUnreachable`, `Unauthorized`, and `ValueError` for what is no key.
     """
-    with _exchange(url, key, server_key, timeout) as exchange:
+    with _exchange(url, load_keys(key, server_key), timeout) as exchange:
         return exchange.call(Status(id=""), WorkerStatus)
 
 
@@ -36,11 +36,8 @@ def sessions_beside(gpu: Session) -> tuple[SessionLine, ...]:
     """All sessions of its worker that may be seen, its own among them. Raises as `ask_status` does."""
     keys = gpu._opening.keys if gpu._opening is not None else None
     # Asked as somebody who has none: a session is told of itself alone.
-    exchange = Exchange(Link(gpu.address, quiet_limit=_PATIENCE, keys=keys), on_output=None)
-    try:
+    with _exchange(gpu.address, keys) as exchange:
         return exchange.call(Status(id=""), WorkerStatus).listed
-    finally:
-        exchange.close()
 
 
 def end_session(
@@ -52,19 +49,13 @@ def end_session(
     timeout: float | None = None,
 ) -> None:
     """Ends a session by its id or name, with everything in it. Raises `UnknownName`, and as `ask_status` does."""
-    with _exchange(url, key, server_key, timeout) as exchange:
+    with _exchange(url, load_keys(key, server_key), timeout) as exchange:
         exchange.call(Bye(id="", end=True, session=session), ByeResult)
 
 
 @contextlib.contextmanager
-def _exchange(
-    url: str,
-    key: str | os.PathLike[str] | None,
-    server_key: str | os.PathLike[str] | None,
-    timeout: float | None,
-) -> Iterator[Exchange]:
-    link = Link(url, quiet_limit=timeout or _PATIENCE, keys=load_keys(key, server_key))
-    exchange = Exchange(link, on_output=None)
+def _exchange(url: str, keys: CurveKeys | None, timeout: float | None = None) -> Iterator[Exchange]:
+    exchange = Exchange(Link(url, quiet_limit=timeout or _PATIENCE, keys=keys), on_output=None)
     try:
         yield exchange
     finally:

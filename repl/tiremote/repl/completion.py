@@ -6,7 +6,7 @@ import ast
 import builtins
 import keyword
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,19 +31,17 @@ _MAGICS = ("%%worker",)
 
 
 class PromptCompleter(Completer):
-    """``description`` gives what the worker holds, as far as that was heard; ``sessions`` the names of its sessions."""
+    """``description`` gives what the worker holds, as far as that was heard."""
 
     def __init__(
         self,
         names: Callable[[], Names],
         commands: Commands,
         description: Callable[[], Description | None],
-        sessions: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self._names_now = names
         self._commands = commands
         self._description = description
-        self._sessions = sessions
 
     @property
     def _names(self) -> Names:
@@ -89,8 +87,6 @@ class PromptCompleter(Completer):
             yield from ((each, "") for each in kind)
         elif kind is Given.COMMAND:
             yield from ((each.name, each.does) for each in self._commands.table.values())
-        elif kind is Given.SESSION:
-            yield from ((each, "session") for each in self._sessions())
         else:
             for name in sorted(names.values):
                 value = names.values[name]

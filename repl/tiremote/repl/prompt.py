@@ -93,7 +93,6 @@ class Surroundings:
             lambda: self.shell.evaluator.names,
             self.shell.commands,
             lambda: self.monitor.view.description,
-            self._sessions,
         )
         if dumb:
             return Aids(completer=completer, vi=vi, pastes=self.pastes)
@@ -115,10 +114,6 @@ class Surroundings:
     def _tip(self, text: str) -> str:
         path = called_at(text)
         return tip(self.shell.evaluator.names, self.monitor.view.description, path) if path is not None else ""
-
-    def _sessions(self) -> list[str]:
-        status = self.monitor.view.status
-        return [each.name or each.id for each in status.listed] if status is not None else []
 
 
 def read_and_run(

@@ -27,7 +27,6 @@ class Given(StrEnum):
     NAME = "name"
     COMMAND = "command"
     FILE = "file"
-    SESSION = "session"
     CODE = "code"
 
 
