@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
+from bench.both_ways import random_values
 from bench.figures import Figure, at_least, compared
 from bench.groups import Run
 from bench.processes import Child
@@ -21,7 +20,7 @@ NBYTES = 64 << 20
 
 def measure(run: Run) -> Iterator[Figure]:
     """Of an ndarray of 64 MiB, on one machine and over tcp loopback."""
-    values = np.random.default_rng(1).random(NBYTES // 4, dtype=np.float32)
+    values = random_values(NBYTES)
     with (
         session(run.arch, ipc=True) as near,
         session(run.arch) as far,
