@@ -7,8 +7,9 @@ From the outside in: `connect` opens a `Session` (module ``session``) on an addr
 what it changed, ``transfer`` moves large arrays in pieces, ``regions`` turns NumPy indexing into the wire's,
 ``loading`` is the half of a session that loads source, ``directory`` knows what the session holds, ``releases`` frees
 what was garbage-collected, ``versions`` reads the texts of before, ``collecting`` takes up requests of before,
-``watch`` loads files as they are saved. Under it ``core`` decides without a socket or a clock what is sent, sent again
-and given up, and ``link`` has the socket, and moves its messages on a thread of its own or on one that waits.
+``watch`` loads files as they are saved, ``lane`` takes small calls straight to the engine. Under it ``core`` decides
+without a socket or a clock what is sent, sent again and given up, and ``link`` has the socket, and moves its messages
+on a thread of its own or on one that waits.
 """
 
 from tiremote.client.access import In, InOut, Out

@@ -151,7 +151,7 @@ class RemoteKernel(Remote):
     def submit(self, /, *args: Any, **kwargs: Any) -> RequestFuture[Any]:
         """Sends it and returns at once. Arrays among the arguments are read now, and written to when it is done.
 
-        ``asyncio.wrap_future`` makes the future one to await.
+        In asyncio the future can be awaited.
         """
         call = pack_call(self._exchange, args, kwargs, parameters=self._parameters(args, kwargs), snapshot=True)
 
